@@ -29,10 +29,10 @@ def with_column(values, name="c"):
     return table
 
 
-def in_chunks(data, chunk_rows=10, max_cells=10**6):
-    """The table of some bytes, and its style, read a few rows at a time."""
+def table_of(data, max_cells=10**6):
+    """The table of some bytes, and its style."""
     stream = data if hasattr(data, "read") else io.BytesIO(data)
-    return read_csv(stream, "d.csv", Style(), Limits(max_cells, chunk_rows=chunk_rows))
+    return read_csv(stream, "d.csv", Style(), Limits(max_cells))
 
 
 def fit(data, tmp_path, *options, target="y"):

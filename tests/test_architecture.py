@@ -70,7 +70,7 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 3750,
+    "_cli": 3390,
     "_drawing": 430,
     "_estimators": 3721,
     "_explore": 460,

@@ -13,10 +13,9 @@ import pytest
 from bandfall import KernelDescentRegressor
 from bandfall._cli import outputs
 from bandfall._cli.columns import feature_numbers
-from bandfall._cli.read_table import Limits
 from bandfall._cli.terminal import InputError
 from bandfall._files import atomic, checkpoint, model_file
-from odd_tables import in_chunks
+from odd_tables import table_of
 from shell import Y, call, frame, one_line
 
 
@@ -80,11 +79,10 @@ def test_text_in_a_number_column(fit):
 
 
 def test_text_far_down():
-    """In a later piece of the file, rows are still counted from its start."""
     table = frame().astype(object)
     table.loc[44, "höhe"] = "hoch"
     with pytest.raises(InputError, match="'hoch' in row 45"):
-        feature_numbers(in_chunks(csv_bytes(table))[0], "d.csv", remedy="drop it")
+        feature_numbers(table_of(csv_bytes(table))[0], "d.csv", remedy="drop it")
 
 
 def test_dates_in_parquet(tmp_path):
@@ -170,15 +168,14 @@ def test_damaged_parquet(tmp_path):
 
 
 def test_huge_file():
-    """Reading stops as soon as the limit is passed, whatever is still to come."""
     with pytest.raises(InputError, match="more than 500 values"):
-        in_chunks(csv_bytes(frame(300)), chunk_rows=50, max_cells=500)
+        table_of(csv_bytes(frame(300)), max_cells=500)
 
 
 def test_compressed_bomb_stops_early():
     bomb = gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(b"a,y\n" + b"1,2\n" * 2_000_000)))
     with pytest.raises(InputError, match="more than 200,000 values"):
-        in_chunks(bomb, chunk_rows=Limits.chunk_rows, max_cells=200_000)
+        table_of(bomb, max_cells=200_000)
     assert bomb.tell() < 4_000_000
 
 

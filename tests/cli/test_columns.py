@@ -11,7 +11,7 @@ import pytest
 
 from bandfall import BandfallRegressor, load_model
 from bandfall._cli import training
-from bandfall._cli.read_table import read_file
+from bandfall._cli.read_table import Style, read_file
 from bandfall._cli.rows import Dataset, Roles, load_table, split_table
 from bandfall._cli.stored import pack_rows, unpack_rows
 from bandfall._cli.terminal import InputError
@@ -83,7 +83,7 @@ class TestRoles:
         shuffled = table.sample(frac=1.0, random_state=1)
         done = fit(csv_of(shuffled), tmp_path, "--time-split", "day", "--drop", "day")
         assert "the last by day" in done.stdout
-        kept = read_model_file(tmp_path / "m").notes["test"]["y"]
+        kept = read_model_file(tmp_path / "m").notes["test"]["values"][:, -1]
         np.testing.assert_array_equal(np.sort(kept), np.sort(table["y"].iloc[-24:]))
 
     def test_the_search_holds_out_later_rows_too(self, tmp_path):
@@ -319,23 +319,28 @@ def test_kept_rows_that_are_damaged(tmp_path):
     X, y = unpack_rows(packed, features.columns)
     pd.testing.assert_frame_equal(X, features, check_dtype=False)
     np.testing.assert_array_equal(y, table["y"])
-    text = next(column for column in packed["X"] if column["kind"] == "category")
+    width = len(packed["kinds"])
     for field, value in [
-        ("values", np.full(120, 99)),
-        ("values", np.full(120, -2)),
-        ("levels", np.frombuffer(b'["a", 3, null]', np.uint8)),
+        ("values", np.full((120, width), 99)),
+        ("values", np.full((120, width), -2)),
+        ("values", np.full((120, width), np.nan)),
+        ("values", np.zeros((2, 2))),
+        ("values", np.zeros((0, width))),
+        ("values", np.zeros(5, dtype=np.int64)),
+        ("values", "text"),
+        ("levels", np.frombuffer(json.dumps([["a", 3, None]] * width).encode(), np.uint8)),
+        ("levels", np.frombuffer(json.dumps(["abc"] * width).encode(), np.uint8)),
+        ("levels", np.frombuffer(b"[[]]", np.uint8)),
         ("levels", np.frombuffer(b"[" * 100_000, np.uint8)),
         ("levels", np.zeros(0, dtype=np.int64)),
-        ("kind", "other"),
-        ("kind", 3),
-        ("values", np.zeros((2, 2))),
-        ("values", np.zeros(5, dtype=np.int64)),
+        ("kinds", ["other"] * width),
+        ("kinds", [[]] * width),
+        ("kinds", 3),
     ]:
-        damaged = [{**one, field: value} if one is text else one for one in packed["X"]]
         with pytest.raises(InputError, match="cannot be read"):
-            unpack_rows({**packed, "X": damaged}, features.columns)
+            unpack_rows({**packed, field: value}, features.columns)
     with pytest.raises(InputError):
-        unpack_rows({"X": 3, "y": y}, None)
+        unpack_rows(3, features.columns)
 
 
 def test_many_texts_do_not_fill_the_header(tmp_path):
@@ -394,7 +399,7 @@ class TestWordsForMissingValues:
 
     def test_na_in_other_files(self, tmp_path):
         self.table("missing!").to_parquet(tmp_path / "d.parquet")
-        found, _ = read_file(str(tmp_path / "d.parquet"), missing=["missing!"])
+        found, _ = read_file(str(tmp_path / "d.parquet"), Style(missing=["missing!"]))
         assert found["price"].isna().sum() == 6
 
     def test_text_keeps_what_looks_like_numbers(self, tmp_path):

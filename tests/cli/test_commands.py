@@ -1,6 +1,7 @@
 """The commands do what they say, for people and for machines."""
 
 import gzip
+import io
 import json
 import os
 import pickle
@@ -14,15 +15,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall._cli import rivals, terminal, training
+from bandfall._cli.training import Choices, make_estimator
 from bandfall._estimators.progress import FitProgress
 from bandfall._files.checkpoint import load_path, save_path
 from bandfall.report import LabelledRows
-from odd_tables import in_chunks
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 
 
@@ -42,9 +44,9 @@ def model(csv, tmp_path):
 @pytest.fixture
 def few_rivals(monkeypatch):
     """The quick ones only."""
-    chosen = dict(list(rivals.rivals().items())[:3])
+    chosen = dict(list(rivals.rivals_for(np.zeros(1), False).items())[:3])
     for module in ("compare", "report"):
-        monkeypatch.setattr(f"bandfall._cli.{module}.rivals", lambda seed: chosen)
+        monkeypatch.setattr(f"bandfall._cli.{module}.rivals_for", lambda *_: dict(chosen))
 
 
 def test_version_and_help():
@@ -212,10 +214,6 @@ class TestFormats:
         table.to_parquet(tmp_path / "d.parquet")
         self.check(tmp_path / "d.parquet", tmp_path)
 
-    def test_pieces_make_the_whole(self, csv):
-        pieces = in_chunks(csv.read_bytes(), chunk_rows=7)[0]
-        pd.testing.assert_frame_equal(pieces, in_chunks(csv.read_bytes(), chunk_rows=100)[0])
-
 
 class TestPredict:
     def test_to_standard_output(self, model, csv):
@@ -289,7 +287,7 @@ class TestPredict:
         table["kind"] = [f"new {i}" for i in range(len(table))]
         table.to_csv(tmp_path / "d.csv", index=False)
         shares = []
-        monkeypatch.setattr(terminal.Bar, "update", lambda bar, share: shares.append(share))
+        monkeypatch.setattr(terminal.Bar, "reach", lambda bar, share: shares.append(share))
         done = call("predict", tmp_path / "m", tmp_path / "d.csv")
         assert done.stderr.count("never seen") == 1
         assert shares == sorted(set(shares))
@@ -370,8 +368,9 @@ def test_compare(csv, few_rivals, quick_models):
 def test_every_rival_runs():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
-    results = rivals.score_rivals(rivals.rivals(), LabelledRows(X, y), LabelledRows(X, y))
-    assert len(results) == len(rivals.rivals())
+    models = rivals.rivals_for(y, False)
+    results = rivals.score_rivals(models, LabelledRows(X, y), LabelledRows(X, y))
+    assert len(results) == len(models)
     assert max(one.score for one in results) > 0.9
 
 
@@ -399,13 +398,10 @@ def test_boosters_are_compared_where_installed(monkeypatch, package, prefix, nam
     monkeypatch.setitem(sys.modules, package, types.SimpleNamespace(**there))
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(60, 2)))
-    for y, models in (
-        (X[0].to_numpy(), rivals.rivals()),
-        (np.where(X[0] > 0, "yes", "no"), rivals.class_rivals(np.where(X[0] > 0, "yes", "no"))),
-    ):
-        rows, models = LabelledRows(X, y), {name: models[name]}
-        ours = {"gradient boosting": models[name]}
-        one, same = (rivals.score_rivals(m, rows, rows)[0] for m in (models, ours))
+    for y in (X[0].to_numpy(), np.where(X[0] > 0, "yes", "no")):
+        rows, model = LabelledRows(X, y), rivals.rivals_for(y, y.dtype.kind == "U")[name]
+        models = ({name: model}, {"gradient boosting": model})
+        one, same = (rivals.score_rivals(m, rows, rows)[0] for m in models)
         assert one.name == name
         assert one.rank == same.rank
 
@@ -414,25 +410,24 @@ def test_kernel_ridge_takes_a_sample():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
     name = "kernel ridge (CV)"
-    rows, models = LabelledRows(X, y), {name: rivals.rivals()[name]}
+    rows, models = LabelledRows(X, y), {name: rivals.rivals_for(y, False)[name]}
     results = rivals.score_rivals(models, rows, rows, kernel_ridge_rows=30)
     assert results[0].n_rows == 30
 
 
 def test_device():
     with pytest.raises(terminal.InputError, match="--device cuda: KernelRidgeCV"):
-        training.make_estimator(training.ModelChoice.KRR_CV, training.Device.CUDA)
-    training.make_estimator(training.ModelChoice.KRR_CV, training.Device.CPU)
-    for device in (training.Device.CPU, training.Device.AUTO):
-        model = training.make_estimator(training.ModelChoice.KGDD, device)
-        assert model[-1].device == str(device)
+        make_estimator(Choices("krr-cv", "cuda"))
+    make_estimator(Choices("krr-cv", "cpu"))
+    for device in ("cpu", "auto"):
+        assert make_estimator(Choices("kgdd", device))[-1].device == device
 
 
 def test_device_may_be_the_address_of_a_scheduler():
-    model = training.make_estimator(training.ModelChoice.KGDD, "tcp://10.0.0.1:8786")
+    model = make_estimator(Choices("kgdd", "tcp://10.0.0.1:8786"))
     assert model[-1].device == "tcp://10.0.0.1:8786"
     with pytest.raises(terminal.InputError, match="--device tpu must be auto, cpu, cuda, or"):
-        training.make_estimator(training.ModelChoice.KGDD, "tpu")
+        make_estimator(Choices("kgdd", "tpu"))
 
 
 def test_a_missing_scheduler_fails_in_one_line(csv, tmp_path, monkeypatch):
@@ -485,39 +480,31 @@ def test_device_that_is_not_there(csv, tmp_path, monkeypatch):
 class TestTerminal:
     def test_no_bar_without_a_terminal(self, capfd):
         with terminal.Bar("fit") as bar:
-            bar.update(0.5)
+            bar.reach(0.5)
         assert capfd.readouterr().err == ""
 
-    def test_bar_after_a_second_in_a_terminal(self, monkeypatch):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        monkeypatch.setattr(terminal, "Progress", _Recorded)
-        with terminal.Bar("fit", after=0.1, refresh=0.01) as bar:
-            assert bar._progress is None
-            for share in (0.2, 0.1, 7.0):  # what has been done stays done
-                bar.update(share)
-                time.sleep(0.2)
-        assert list(dict.fromkeys(bar._progress.completed)) == [0.2, 1.0]
+    def test_bar_after_a_while_in_a_terminal(self):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=True, width=100)
+        with terminal.Bar("fit", after=0.4, console=console) as bar:
+            for share in (0.2, 0.1):  # what has been done stays done
+                bar.reach(share)
+            time.sleep(0.1)
+            assert "fit" not in screen.getvalue()
+            time.sleep(1.0)
+        assert "20%" in screen.getvalue()
+        assert "10%" not in screen.getvalue()
+
+    def test_others_follow_without_a_terminal(self):
+        shares = []
+        with terminal.Bar("fit", shares.append) as bar:
+            bar.reach(0.5)
+            time.sleep(0.5)
+        assert shares[-1] == 0.5
 
     def test_json_has_no_nan(self, capsys):
         terminal.print_json({"a": float("nan"), "b": [float("inf"), 1.0]})
         assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.0]}
-
-
-class _Recorded:
-    """Stands in for rich's progress."""
-
-    def __init__(self, *columns, **options):
-        self.completed = []
-
-    def add_task(self, description, **_):
-        return 0
-
-    def start(self): ...
-
-    def stop(self): ...
-
-    def update(self, task, completed, **_):
-        self.completed.append(completed)
 
 
 def test_a_model_needs_a_file_name(csv, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from bandfall._cli.read_table import Limits, Style, read_file
 from bandfall._cli.terminal import InputError
 from bandfall.report._columns import kind_of
-from odd_tables import IDS, csv_of, fit, in_chunks, numbers, with_column
+from odd_tables import IDS, csv_of, fit, numbers, table_of, with_column
 from shared_files import suite_files
 from shell import call, one_line, quick_flagship
 
@@ -238,11 +238,11 @@ class TestReading:
 
     def test_numbers_far_up_and_text_far_down(self):
         """A column is of one kind, however far down the first word stands: no digit is lost."""
-        table, _ = in_chunks(b"code,y\n" + b"007,1\n" * 40 + b"x1,2\n")
+        table, _ = table_of(b"code,y\n" + b"007,1\n" * 40 + b"x1,2\n")
         assert set(table["code"]) == {"007", "x1"}
 
     def test_another_encoding_far_down(self):
-        table, style = in_chunks(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
+        table, style = table_of(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
         assert style.encoding == "cp1252"
         assert table["a"].iloc[-1] == "ö"
 
@@ -256,7 +256,7 @@ class TestReading:
 
     def test_text_that_looks_like_numbers_stays_text_where_the_model_says_so(self, tmp_path):
         (tmp_path / "d").write_text("a,y\n01,1\n02,2\n")
-        table, _ = read_file(str(tmp_path / "d"), text=["a"])
+        table, _ = read_file(str(tmp_path / "d"), Style(text=["a"]))
         assert table["a"].tolist() == ["01", "02"]
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")

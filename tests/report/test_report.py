@@ -59,7 +59,7 @@ def page_of(findings, **options):
 @pytest.fixture(scope="module")
 def page(findings):
     train, test = rows(), rows(1)
-    models = dict(list(rivals.rivals().items())[:3])
+    models = dict(list(rivals.rivals_for(np.zeros(1), False).items())[:3])
     results = rivals.score_rivals(models, train, test)
     facts = {"seconds": 0.2, "n_rows": len(train.y)}
     ours = rivals.RivalScore.of("ours", findings.outputs, test.y, findings.target, **facts)
@@ -542,8 +542,8 @@ class TestCommand:
         assert "Predicting y" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
     def test_from_a_table_with_rivals(self, tmp_path, monkeypatch):
-        chosen = dict(list(rivals.rivals().items())[:2])
-        monkeypatch.setattr("bandfall._cli.report.rivals", lambda seed: chosen)
+        chosen = dict(list(rivals.rivals_for(np.zeros(1), False).items())[:2])
+        monkeypatch.setattr("bandfall._cli.report.rivals_for", lambda *_: chosen)
         frame().to_csv(tmp_path / "d.csv", index=False)
         out = tmp_path / "r.html"
         done = call("report", tmp_path / "d.csv", "--target", "y", "--model", "kgdd", "--out", out)

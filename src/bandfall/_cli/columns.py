@@ -38,30 +38,30 @@ def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
 def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> None:
     """Raise InputError if a column holds lists or other nested values."""
     for column in table.columns:
-        if pd.api.types.is_object_dtype(table[column].dtype):
-            nested = table[column].map(lambda value: isinstance(value, list | dict | np.ndarray))
-            if nested.any():
-                drop = f", or leave it out with --drop {quoted(column)}" if features else ""
-                raise InputError(
-                    f"column {column!r} of {name} holds lists or other nested values; split "
-                    f"them into columns{drop}"
-                )
+        values = table[column] if table[column].dtype == object else ()
+        if any(isinstance(value, list | dict | np.ndarray) for value in values):
+            drop = f", or leave it out with --drop {quoted(column)}" if features else ""
+            raise InputError(
+                f"column {column!r} of {name} holds lists or other nested values; split "
+                f"them into columns{drop}"
+            )
 
 
 def check_finite(table: pd.DataFrame, name: str) -> None:
     """Raise InputError if a number is infinite."""
     for column in table.columns:
         if kind_of(table[column]) == "number":
-            values = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
             remedy = f"; leave the field empty, or the column out with --drop {quoted(column)}"
-            refuse(np.isinf(values), table[column], name, f"an infinite value in {{}}{remedy}")
+            refuse(
+                np.isinf(_floats(table[column])), table[column], name, "an infinite value", remedy
+            )
 
 
-def refuse(wrong: np.ndarray, column: pd.Series, name: str, what: str) -> None:
-    """Raise InputError with the first wrong row, if there is any; it is {} in `what`."""
+def refuse(wrong: np.ndarray, column: pd.Series, name: str, what: str, remedy: str = "") -> None:
+    """Raise InputError with the first wrong row, if there is any."""
     if wrong.any():
-        row = f"row {column.index[int(np.argmax(wrong))] + 1}"
-        raise InputError(f"column {column.name!r} of {name} has {what.replace('{}', row, 1)}")
+        row = column.index[int(np.argmax(wrong))] + 1
+        raise InputError(f"column {column.name!r} of {name} has {what} in row {row}{remedy}")
 
 
 def quoted(name: object) -> str:
@@ -76,8 +76,16 @@ def target_numbers(column: pd.Series, name: str) -> np.ndarray:
     hint = "; for classes, use --task classification" if repeated else ""
     values = _numbers(column, name, f"a target must be a number{hint}")
     huge = np.abs(values) > LARGEST
-    refuse(huge, column, name, f"a value beyond ±{LARGEST:g} in {{}}; use a larger unit")
+    refuse(huge, column, name, f"a value beyond ±{LARGEST:g}", "; use a larger unit")
     return values
+
+
+def target_labels(column: pd.Series) -> np.ndarray:
+    """Classes as text, None for missing values; whole numbers without decimals."""
+    form = "{:.15g}".format if kind_of(column) == "number" else str
+    missing = column.isna().to_numpy()
+    labels = [None if gone else form(value) for value, gone in zip(column, missing, strict=True)]
+    return np.array(labels, dtype=object)
 
 
 def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarray:
@@ -97,7 +105,7 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
     wrong = np.isnan(weights) | (weights < 0)
     first = weights[np.argmax(wrong)]
     what = "no value" if np.isnan(first) else f"{first:g}"
-    refuse(wrong, column, name, f"{what} in {{}}; weights must be 0 or more")
+    refuse(wrong, column, name, what, "; weights must be 0 or more")
     if not weights.any():
         raise InputError(f"column {column.name!r} of {name} gives every row the weight 0")
     return weights
@@ -105,9 +113,10 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 def times(column: pd.Series, name: str) -> np.ndarray:
     """Numbers that order rows in time, from numbers, dates, or dates written as text."""
-    values = places(column) if kind_of(column) in ("number", "datetime") else None
-    if values is None:
-        levels = [str(level) for level in column.dropna().unique()]
+    if kind_of(column) in ("number", "datetime"):
+        values = places(column)
+    else:
+        levels = _levels(column)
         style = text.date_style(levels)
         if style is None:
             wrong = "dates whose day and month are in doubt"
@@ -118,36 +127,38 @@ def times(column: pd.Series, name: str) -> np.ndarray:
                 f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or "
                 "dates as 2024-12-31"
             )
-        values = _at_levels(column, levels, text.dates(levels, style))
-    refuse(np.isnan(values), column, name, "no value in {}; --time-split needs one in every row")
+        values = _at_levels(column, text.dates(levels, style))
+    assert values is not None
+    refuse(np.isnan(values), column, name, "no value", "; --time-split needs one in every row")
     return values
 
 
 def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
     """A column as numbers; text is read as by the estimators."""
     if (kind := kind_of(column)) in ("number", "boolean"):
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        refuse(np.isinf(values), column, name, "an infinite value in {}")
+        values = _floats(column)
+        refuse(np.isinf(values), column, name, "an infinite value")
         return values
     check_plain(column.to_frame(), name)
-    levels = [str(level) for level in column.dropna().unique()]
+    levels = _levels(column)
     style = text.number_style(levels) or "point"
-    odd = [
-        level
-        for level in levels
-        if kind != "text" or not (text.is_number(level, style) or text.is_gap(level))
-    ]
-    if odd:
-        at = next(i for i, value in enumerate(column) if str(value) == odd[0])
-        value = odd[0] if len(odd[0]) <= 30 else odd[0][:27] + "…"
-        raise InputError(
-            f"column {column.name!r} of {name} has {value!r} in row {column.index[at] + 1}, where "
-            f"a number should be; {remedy}"
-        )
-    return _at_levels(column, levels, text.numbers(levels, style))
+    for level in levels:
+        if kind != "text" or not (text.is_number(level, style) or text.is_gap(level)):
+            shown = level if len(level) <= 30 else level[:27] + "…"
+            wrong = np.array([str(value) == level for value in column])
+            refuse(wrong, column, name, repr(shown), f", where a number should be; {remedy}")
+    return _at_levels(column, text.numbers(levels, style))
 
 
-def _at_levels(column: pd.Series, levels: list[str], values: np.ndarray) -> np.ndarray:
-    """The value of the level of each row, NaN for missing ones."""
-    known = dict(zip(levels, values, strict=True))
-    return np.array([known.get(str(value), np.nan) for value in column])
+def _floats(column: pd.Series) -> np.ndarray:
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _levels(column: pd.Series) -> list[str]:
+    return [str(level) for level in column.dropna().unique()]
+
+
+def _at_levels(column: pd.Series, values: np.ndarray) -> np.ndarray:
+    """The values of the levels of a column in each row, NaN for missing ones."""
+    known = dict(zip(column.dropna().unique(), values, strict=True))
+    return column.astype(object).map(known).to_numpy(dtype=np.float64, na_value=np.nan)

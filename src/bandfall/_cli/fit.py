@@ -11,11 +11,10 @@ import typer
 from rich.text import Text
 
 from bandfall._cli import options
-from bandfall._cli.classes import Task, accuracy_words
 from bandfall._cli.columns import quoted
 from bandfall._cli.outputs import check_out, is_model, write_or_keep
 from bandfall._cli.read_table import Style
-from bandfall._cli.rows import Dataset, Roles, split_words
+from bandfall._cli.rows import Dataset, Roles
 from bandfall._cli.stored import model_notes
 from bandfall._cli.terminal import (
     INTERRUPTED,
@@ -27,16 +26,7 @@ from bandfall._cli.terminal import (
     print_json,
     print_pairs,
 )
-from bandfall._cli.training import (
-    MAX_ROWS,
-    Choices,
-    Device,
-    ModelChoice,
-    Trained,
-    score_words,
-    train_on,
-    why_ended,
-)
+from bandfall._cli.training import MAX_ROWS, Choices, Trained, score_words, train_on, why_ended
 from bandfall._drawing.axes import number
 from bandfall._estimators.view import Story, answers_of, last_step, story_of
 from bandfall._files import save_model
@@ -50,12 +40,13 @@ _CHECKPOINT = "Save the progress of --model kgdd here after every stage."
 _RESUME = "Continue from --checkpoint, if that file exists."
 
 
+@one_line_errors()
 def fit(
     data: options.Data,
     target: options.Target,
     out: Annotated[Path, options.option("--out", "FILE", "Model file to write.")] = MODEL,
-    model: options.Model = ModelChoice.AUTO,
-    task: options.Task = Task.AUTO,
+    model: options.Model = "auto",
+    task: options.Task = "auto",
     test_fraction: options.Fraction = 0.2,
     drop: options.Drop = None,
     keep: options.Keep = None,
@@ -65,7 +56,7 @@ def fit(
     max_rows: options.FitRows = None,
     max_seconds: options.Seconds = None,
     seed: options.Seed = 0,
-    device: options.Device = Device.AUTO,
+    device: options.Device = "auto",
     checkpoint: Annotated[Path | None, options.option("--checkpoint", "FILE", _CHECKPOINT)] = None,
     resume: Annotated[bool, options.option("--resume", "", _RESUME)] = False,
     na: options.Missing = None,
@@ -83,34 +74,34 @@ def fit(
     without a target are left out. If the target is text or booleans, a classifier is trained.
     Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.
     """
-    with one_line_errors():
-        check_out(out, is_model, force=force, inputs=(data,))
-        _check_checkpoint(checkpoint, resume, model)
-        roles = Roles(
-            target, drop or [], keep or [], weights, time_split, group, text or [], na or []
-        )
-        most = max_rows or (MAX_ROWS[model] if model is ModelChoice.KRR_CV else None)
-        choices = Choices(model, device, test_fraction, most, seed, task, max_seconds, checkpoint)
-        trained = train_on(data, roles, Style(sep, decimal, encoding), choices)
-        results = (out, trained, _tested(trained), story_of(trained.estimator))
-        notes = {**model_notes(trained), "seed": seed}
-        write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
-        _note_ids(trained.rows, story_of(trained.estimator))
-        print_json(_result(*results)) if json else _show(*results)
-        if trained.interrupted:
-            note(f"interrupted: {out} holds the model found so far")
-            raise typer.Exit(INTERRUPTED)
+    check_out(out, is_model, force=force, inputs=(data,))
+    _check_checkpoint(checkpoint, resume, model)
+    roles = Roles(target, drop or [], keep or [], weights, time_split, group)
+    style = Style(sep, decimal, encoding, text or [], na or [])
+    most = max_rows or (MAX_ROWS[model] if model == "krr-cv" else None)
+    choices = Choices(model, device, test_fraction, most, seed, task, max_seconds, checkpoint)
+    trained = train_on(data, roles, style, choices)
+    story = story_of(trained.estimator)
+    tested = _tested(trained, story)
+    notes = {**model_notes(trained), "seed": seed}
+    write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
+    _note_ids(trained.rows, story)
+    if json:
+        print_json(_result(out, trained, tested, story))
+    else:
+        print_pairs(_pairs(out, trained, tested, story))
+    if trained.interrupted:
+        note(f"interrupted: {out} holds the model found so far")
+        raise typer.Exit(INTERRUPTED)
 
 
-def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> None:
+def _check_checkpoint(file: Path | None, resume: bool, model: str) -> None:
     """Refuse to overwrite the checkpoint of an interrupted run unless --resume is given."""
-    if file is None:
-        if resume:
-            raise InputError("--resume needs --checkpoint, the file to continue from")
-        return
-    if model is not ModelChoice.KGDD:
+    if file is None and resume:
+        raise InputError("--resume needs --checkpoint, the file to continue from")
+    if file is not None and model != "kgdd":
         raise InputError(f"--checkpoint works with --model kgdd only, not {model}")
-    if file.exists() and not resume:
+    if file is not None and file.exists() and not resume:
         raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
@@ -120,6 +111,22 @@ class Tested(NamedTuple):
     n_rows: int
     scores: Scores
     by_target: dict[str, Scores]
+
+
+def _tested(trained: Trained, story: Story) -> Tested | None:
+    held_out, target = trained.held_out, story.target
+    if held_out is None:
+        return None
+    with Bar("fit: scoring the held-out rows"):
+        y, answers = target.read(held_out.y), answers_of(trained.estimator, held_out.X)
+    scores, names = target.scores(y, answers, held_out.weights), held_out.roles.targets
+    by_target = {names[0]: scores}
+    if len(names) > 1:
+        by_target = {
+            name: target.scores(y[:, [j]], answers[:, [j]], held_out.weights)
+            for j, name in enumerate(names)
+        }
+    return Tested(len(held_out), scores, by_target)
 
 
 def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) -> JsonDict:
@@ -135,9 +142,7 @@ def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) ->
         "n_without_target": rows.n_without_target,
         "n_features": rows.X.shape[1],
         "reading": {
-            "separator": rows.style.separator,
-            "decimal": rows.style.decimal,
-            "encoding": rows.style.encoding,
+            name: getattr(rows.style, name) for name in ("separator", "decimal", "encoding")
         },
         "seconds": trained.seconds,
         "interrupted": trained.interrupted,
@@ -152,23 +157,6 @@ def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) ->
         several = {"targets": tested.by_target} if len(tested.by_target) > 1 else {}
         result["test"] = {**tested.scores, **several}
     return result
-
-
-def _tested(trained: Trained) -> Tested | None:
-    held_out = trained.held_out
-    if held_out is None:
-        return None
-    target, names = story_of(trained.estimator).target, held_out.roles.targets
-    with Bar("fit: scoring the held-out rows"):
-        y, answers = target.read(held_out.y), answers_of(trained.estimator, held_out.X)
-    scores = target.scores(y, answers, held_out.weights)
-    if len(names) == 1:
-        return Tested(len(held_out), scores, {names[0]: scores})
-    by_target = {
-        name: target.scores(y[:, [j]], answers[:, [j]], held_out.weights)
-        for j, name in enumerate(names)
-    }
-    return Tested(len(held_out), scores, by_target)
 
 
 def _note_ids(rows: Dataset, story: Story) -> None:
@@ -187,38 +175,38 @@ def _note_ids(rows: Dataset, story: Story) -> None:
         )
 
 
-def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> None:
-    """Print the result as text."""
+def _pairs(
+    out: Path, trained: Trained, tested: Tested | None, story: Story
+) -> Iterator[tuple[str, str | Text]]:
+    """The result as text: names and values."""
     rows, path = trained.rows, story.path
     encoder = next(iter(story.encoders.values()), None)
     n_unused = sum(bool(one.dropped) for one in encoder.schema.readings) if encoder else 0
     unused = f" ({n_unused} left out)" if n_unused else ""
     part = f"{len(path.X):,} of " if path is not None and len(path.X) < len(rows) else ""
-    pairs: list[tuple[str, str | Text]] = [
-        ("target", rows.target),
-        ("trained on", f"{part}{len(rows):,} rows × {counted(rows.X.shape[1], 'feature')}{unused}"),
-        ("estimator", type(last_step(trained.estimator)).__name__),
-        *(_score_pairs(tested, rows) if tested is not None else []),
-    ]
+    yield "target", rows.target
+    features = f"{counted(rows.X.shape[1], 'feature')}{unused}"
+    yield "trained on", f"{part}{len(rows):,} rows × {features}"
+    yield "estimator", type(last_step(trained.estimator)).__name__
+    if tested is not None:
+        yield from _score_pairs(tested, rows)
     if path is not None and path.status is Status.CONSTANT_TARGET:
-        pairs.append(("training", "the target is constant: every prediction is its value"))
+        yield "training", "the target is constant: every prediction is its value"
     elif path is not None and not rows.has_classes:
-        pairs.append(("training R²", f"{path.r2:.4f} ({why_ended(story, path.status)})"))
-    pairs += [("skipped", what) for what in story.skipped]
-    pairs += [("time", f"{trained.seconds:.1f} s"), ("model", str(out))]
-    print_pairs(pairs)
+        yield "training R²", f"{path.r2:.4f} ({why_ended(story, path.status)})"
+    yield from (("skipped", what) for what in story.skipped)
+    yield "time", f"{trained.seconds:.1f} s"
+    yield "model", str(out)
 
 
 def _score_pairs(tested: Tested, rows: Dataset) -> Iterator[tuple[str, Text]]:
     """The scores on held-out rows, in bold, and how these rows were chosen."""
-    n_rows, roles = tested.n_rows, rows.roles
-    if rows.has_classes:
-        score, _, rest = accuracy_words(tested.scores, n_rows).partition(" ")
-        yield "held-out accuracy", Text.assemble((score, "bold"), f" {rest}")
-        return
-    how = "" if roles.time is None and roles.group is None else f", {split_words(roles)}"
+    roles = rows.roles
+    how = "" if roles.time is None and roles.group is None else f", {roles.split_words}"
     for name, scores in tested.by_target.items():
-        score, _, rest = score_words(scores["r2"], n_rows).partition(" ")
-        rest = f" {rest}{how} (mean absolute error {number(scores['mae'])})"
-        head = f"held-out R² {name}" if len(tested.by_target) > 1 else "held-out R²"
-        yield head, Text.assemble((score, "bold"), rest)
+        score, _, rest = score_words(scores, tested.n_rows).partition(" ")
+        head = "held-out accuracy" if rows.has_classes else "held-out R²"
+        if not rows.has_classes:
+            rest += f"{how} (mean absolute error {number(scores['mae'])})"
+        several = f" {name}" if len(tested.by_target) > 1 else ""
+        yield head + several, Text.assemble((score, "bold"), f" {rest}")

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from bandfall._cli import options
-from bandfall._cli.classes import accuracy_words
 from bandfall._cli.stored import noted_kinds, unpack_rows
 from bandfall._cli.terminal import counted, one_line_errors, print_json, print_pairs
 from bandfall._cli.training import score_words, why_ended
+from bandfall._estimators.summary import member_words
 from bandfall._estimators.view import (
     Story,
     answers_of,
@@ -22,31 +22,32 @@ from bandfall._estimators.view import (
     story_of,
 )
 from bandfall._files import ModelFile, read_model_document, read_model_file
-from bandfall._models.member import Member
 from bandfall._targets.scores import Scores
-from bandfall._typing import Estimator, JsonDict, State
+from bandfall._typing import Estimator, State
 
 
+@one_line_errors()
 def inspect(model: options.ModelFile, json: options.Json = False) -> None:
     """Show what a model file contains: estimator, path, features, score, size and versions."""
-    with one_line_errors():
-        stored = read_model_file(model)
-        story = story_of(stored.estimator)
-        summary = _summary(model, stored, story)
-        print_json(summary) if json else print_pairs(_pairs(summary, stored, story))
+    stored = read_model_file(model)
+    story = story_of(stored.estimator)
+    summary = _summary(model, stored, story)
+    print_json(summary) if json else print_pairs(_pairs(summary, stored, story))
 
 
 def _summary(file: str, stored: ModelFile, story: Story) -> State:
     """Everything as JSON values."""
     estimator, notes, path = stored.estimator, stored.notes, story.path
+    parameters = last_step(estimator).get_params(deep=False).items()
     encoder = next(iter(story.encoders.values()), None)
+    suspicious = [] if encoder is None else encoder.suspicious or []
     summary: State = {
         "file": file,
         "bytes": Path(file).stat().st_size,
         "format_version": read_model_document(file)["format_version"],
         "versions": stored.versions,
         "steps": step_names(estimator),
-        "parameters": _parameters(estimator),
+        "parameters": {k: v for k, v in parameters if isinstance(v, str | int | float | None)},
         "n_features": int(estimator.n_features_in_),
         "features": feature_names_of(estimator),
         "dtype": str(story.dtype),
@@ -55,9 +56,7 @@ def _summary(file: str, stored: ModelFile, story: Story) -> State:
             for one in story.members
         ],
         "encodings": {name: one.describe() for name, one in story.encoders.items()},
-        "suspicious": [encoder.schema.label(j) for j in encoder.suspicious or []]
-        if encoder
-        else [],
+        "suspicious": [encoder.schema.label(j) for j in suspicious] if encoder else [],
         "importances": _importances(estimator),
         **{name: notes.get(name) for name in ("kinds", "target", "source", "split")},
     }
@@ -77,26 +76,17 @@ def _summary(file: str, stored: ModelFile, story: Story) -> State:
     if story.target.classes:
         summary["classes"] = story.target.classes
     if isinstance(notes.get("test"), dict):
-        summary["test"] = _test_scores(stored)
+        summary["test"] = _test_scores(stored, story)
     return summary
 
 
-def _test_scores(stored: ModelFile) -> Scores:
+def _test_scores(stored: ModelFile, story: Story) -> Scores:
     """Scores on the held-out rows in the file."""
-    names = feature_names_of(stored.estimator)
-    X, y = unpack_rows(stored.notes["test"], names)
-    rows = X.to_numpy(dtype=float) if names is None else X
+    X, y = unpack_rows(stored.notes["test"], feature_names_of(stored.estimator) or [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `fit` has warned about these rows
-        target = story_of(stored.estimator).target
-        answers = answers_of(stored.estimator, rows)
-    return {"n_rows": len(y), **target.scores(target.read(y), answers)}
-
-
-def _parameters(estimator: Estimator) -> JsonDict:
-    """Parameters of the last step that JSON can represent."""
-    parameters = last_step(estimator).get_params(deep=False).items()
-    return {k: v for k, v in parameters if isinstance(v, str | int | float | None)}
+        answers = answers_of(stored.estimator, X)
+    return {"n_rows": len(y), **story.target.scores(story.target.read(y), answers)}
 
 
 def _importances(estimator: Estimator) -> dict[str, float]:
@@ -111,7 +101,7 @@ def _importances(estimator: Estimator) -> dict[str, float]:
 
 def _pairs(summary: State, stored: ModelFile, story: Story) -> Iterator[tuple[str, str]]:
     """Everything as text: names and values."""
-    classes, path = summary.get("classes"), summary.get("path")
+    classes = summary.get("classes")
     yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
     yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
@@ -121,22 +111,19 @@ def _pairs(summary: State, stored: ModelFile, story: Story) -> Iterator[tuple[st
     yield "features", f"{summary['n_features']}: {_listed(stored)}"
     if "test" in summary:
         test, how = summary["test"], f", {summary['split']}" if summary["split"] else ""
-        n_rows = int(test["n_rows"])
-        if classes:
-            yield "held-out accuracy", accuracy_words(test, n_rows) + how
-        else:
-            yield "held-out R²", score_words(test["r2"], n_rows) + how
-    if path is not None:
-        yield from _path_pairs(path, story)
+        name = "held-out accuracy" if classes else "held-out R²"
+        yield name, score_words(test, int(test["n_rows"])) + how
+    if "path" in summary:
+        yield from _path_pairs(summary["path"], story)
     yield from (("skipped", what) for what in story.skipped)
-    yield from (("model", _member_words(member)) for member in story.members)
+    yield from (("model", f"{one.weight:.0%}: {member_words(one)}") for one in story.members)
     for name, lines in summary["encodings"].items():
         yield f"encoding {name}", "; ".join(lines)
     if summary["suspicious"]:
         what = "numbers that look like ids; if they are, train with --keep or --drop"
         yield "ids?", f"{', '.join(summary['suspicious'])}: {what}"
     if summary["importances"]:
-        yield "importances", _most_important(summary["importances"])
+        yield "importances", _most_important(list(summary["importances"].items()))
     yield "parameters", ", ".join(f"{k}={v!r}" for k, v in summary["parameters"].items())
     versions = ", ".join(f"{name} {version}" for name, version in stored.versions.items())
     yield "written by", f"{versions} (format {summary['format_version']})"
@@ -165,23 +152,9 @@ def _listed(stored: ModelFile) -> str:
     return ", ".join(f"{name}{marks.get(name, '')}" for name in names)
 
 
-def _member_words(member: Member) -> str:
-    one = member.candidate
-    how = f"speed {one.min_speed:g} up to training R² {member.max_r2:.4f}"
-    if one.width:
-        how = "one wide bandwidth"
-    loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
-    n_rounds = counted(one.n_rounds + one.log_rounds, "round")
-    return (
-        f"{member.weight:.0%}: kernel {one.kernel}, {how}, {one.encoding} columns, "
-        f"{n_rounds} of the metric{' and likelihood' if one.likelihood else ''}{loss}"
-    )
-
-
-def _most_important(shares: dict[str, float]) -> str:
-    shown = [f"{name} {share:.0%}" for name, share in list(shares.items())[:12]]
-    more = len(shares) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+def _most_important(shares: list[tuple[str, float]]) -> str:
+    more = f" and {len(shares) - 12} more" if len(shares) > 12 else ""
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares[:12]) + more
 
 
 def _size(n_bytes: float) -> str:

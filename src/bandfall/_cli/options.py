@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
-
-from bandfall._cli import classes
-from bandfall._cli.training import ModelChoice
 
 
 def option(name: str, metavar: str, text: str, *others: str, **settings: Any) -> Any:
@@ -32,15 +29,21 @@ _MODEL = "auto: tunes itself; kgdd: the paper's method; krr-cv: cross-validated 
 _DEVICE = "Where to compute: auto, cpu, cuda, or the address of a Dask scheduler."
 _SEED = "Seed for choosing rows at random."
 _TASK = "regression, classification or auto: classes if the target is text or booleans."
+_FRACTION = "Share of rows held out to score the model."
 _INTERVAL = "Add an interval (lower, upper) that contains the target for this share of rows: 0.9."
 _NOVELTY = "Add the distance of each row to the training rows; values above 1 are unusual."
 _FORCE = "Replace the file --out even if it is something else."
+_GUESSED = "{} of a CSV file{} [default: guessed]."
 
 Column = str | None
 Columns = list[str] | None
+Models = Literal["auto", "kgdd", "krr-cv"]
+Tasks = Literal["auto", "regression", "classification"]
 
 Data = Annotated[str, typer.Argument(metavar="DATA", help=_DATA)]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 Target = Annotated[list[str], option("--target", "COL", "Column to predict; repeatable.")]
+PageTarget = Annotated[Column, option("--target", "COL", "Column to predict, if a table is given.")]
 Drop = Annotated[Columns, option("--drop", "COL", "Column to leave out; repeatable.")]
 Keep = Annotated[Columns, option("--keep", "COL", _KEEP)]
 Weights = Annotated[Column, option("--weights", "COL", "Column with the weights of the rows.")]
@@ -48,29 +51,19 @@ Time = Annotated[Column, option("--time-split", "COL", _TIME, "--time")]
 Group = Annotated[Column, option("--group", "COL", _GROUP)]
 Missing = Annotated[Columns, option("--na", "WORD", "Word that means a missing value; repeatable.")]
 Text = Annotated[Columns, option("--text", "COL", _TEXT)]
-Separator = Annotated[
-    str | None, option("--sep", "C", "Separator of a CSV file, or tab [default: guessed].")
-]
-Decimal = Annotated[
-    str | None, option("--decimal", "C", "Decimal sign of a CSV file [default: guessed].")
-]
-Encoding = Annotated[
-    str | None, option("--encoding", "NAME", "Encoding of a CSV file [default: guessed].")
-]
-Fraction = Annotated[
-    float, option("--test-fraction", "SHARE", "Share of rows held out to score the model.")
-]
+Separator = Annotated[Column, option("--sep", "C", _GUESSED.format("Separator", ", or tab"))]
+Decimal = Annotated[Column, option("--decimal", "C", _GUESSED.format("Decimal sign", ""))]
+Encoding = Annotated[Column, option("--encoding", "NAME", _GUESSED.format("Encoding", ""))]
+Fraction = Annotated[float, option("--test-fraction", "SHARE", _FRACTION)]
 Seed = Annotated[int, option("--seed", "N", _SEED, callback=_checked_seed)]
 Rows = Annotated[int | None, option("--max-rows", "N", _ROWS.format("10000"))]
 FitRows = Annotated[int | None, option("--max-rows", "N", _ROWS.format("all"))]
 Seconds = Annotated[float | None, option("--max-seconds", "S", _SECONDS)]
-Model = Annotated[ModelChoice, option("--model", "MODEL", _MODEL)]
+Model = Annotated[Models, option("--model", "MODEL", _MODEL)]
 Device = Annotated[str, option("--device", "DEVICE", _DEVICE)]
-Task = Annotated[classes.Task, option("--task", "TASK", _TASK)]
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
+Task = Annotated[Tasks, option("--task", "TASK", _TASK)]
 Interval = Annotated[float | None, option("--interval", "SHARE", _INTERVAL)]
 Novelty = Annotated[bool, option("--novelty", "", _NOVELTY)]
 Force = Annotated[bool, option("--force", "", _FORCE)]
 Json = Annotated[bool, option("--json", "", "Print one JSON object instead of text.")]
 Open = Annotated[bool, option("--open/--no-open", "", "Open the page in the default browser.")]
-PageTarget = Annotated[Column, option("--target", "COL", "Column to predict, if a table is given.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +18,7 @@ PAGE_MARK = '<meta name="generator" content="bandfall'
 
 
 def check_out(
-    file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...] = ()
+    file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: Sequence[str | None] = ()
 ) -> None:
     """Raise InputError if `file` is not writable, is an input, or is not of this command.
 
@@ -31,11 +31,23 @@ def check_out(
     if not file.resolve().parent.is_dir():
         raise InputError(f"--out {file}: the directory {file.resolve().parent} does not exist")
     if file.exists():
-        _check_replaceable(file, is_ours, force=force, inputs=inputs)
+        if not file.is_file():  # reading a device or pipe may block, and it must not be replaced
+            raise InputError(f"--out {file} is not a regular file")
+        for given in inputs:
+            if given not in (None, "-") and Path(given).exists() and file.samefile(given):
+                raise InputError(f"--out {file} would overwrite the input {given}")
+        if not force and not is_ours(file):
+            raise InputError(
+                f"--out {file} exists and was not written by this command; --force replaces it"
+            )
     try:
         check_writable(file)
     except OSError as error:
-        raise InputError(f"--out {file} cannot be written: {error.strerror or error}") from None
+        raise InputError(f"--out {_unwritable(file, error)}") from None
+
+
+def _unwritable(file: Path, error: OSError) -> str:
+    return f"{file} cannot be written: {error.strerror or error}"
 
 
 def write_page(file: Path, text: str) -> None:
@@ -43,7 +55,7 @@ def write_page(file: Path, text: str) -> None:
     try:
         write_atomically(file, text.encode())
     except OSError as error:
-        fail(f"{file} cannot be written: {error.strerror or error}", FAILURE)
+        fail(_unwritable(file, error), FAILURE)
 
 
 def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
@@ -52,7 +64,7 @@ def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
         write(file)
         return
     except OSError as error:
-        reason = f"{file} cannot be written: {error.strerror or error}"
+        reason = _unwritable(file, error)
     for directory in _other_directories(file):
         spare = directory / f"{file.stem}-{os.getpid()}{file.suffix}"
         with suppress(OSError):
@@ -63,27 +75,12 @@ def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
 
 def _other_directories(file: Path) -> list[Path]:
     """Other directories for a result."""
-    folders = []
-    with suppress(OSError):  # no usable temporary directory
-        folders.append(Path(tempfile.gettempdir()))
+    folders = [Path.cwd()]
     with suppress(RuntimeError):
-        folders.append(Path.home())
-    others = dict.fromkeys(folder.resolve() for folder in (*folders, Path.cwd()))
-    return [folder for folder in others if folder != file.resolve().parent]
-
-
-def _check_replaceable(
-    file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...]
-) -> None:
-    if not file.is_file():  # reading a device or pipe may block, and it must not be replaced
-        raise InputError(f"--out {file} is not a regular file")
-    for given in inputs:
-        if given != "-" and Path(given).exists() and file.samefile(given):
-            raise InputError(f"--out {file} would overwrite the input {given}")
-    if not force and not is_ours(file):
-        raise InputError(
-            f"--out {file} exists and was not written by this command; --force replaces it"
-        )
+        folders.insert(0, Path.home())
+    with suppress(OSError):  # no usable temporary directory
+        folders.insert(0, Path(tempfile.gettempdir()))
+    return [folder for folder in folders if folder.resolve() != file.resolve().parent]
 
 
 def is_model(file: Path) -> bool:

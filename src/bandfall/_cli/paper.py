@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +11,11 @@ import typer
 from joblib import cpu_count
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from bandfall._cli.options import option
-from bandfall._cli.terminal import FAILURE, INTERRUPTED, fail
+from bandfall._cli.terminal import FAILURE, INTERRUPTED, Bar, fail, stdout
 from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment
 from bandfall._paper.layout import plain
 from bandfall._paper.registry import EXPERIMENTS, select
@@ -60,7 +58,7 @@ def list_experiments(
         needs = [f"{name}{' (not installed)' * (name in missing)}" for name in experiment.requires]
         needs += ["the real data sets"] * experiment.real_data
         table.add_row(experiment.name, experiment.title, ", ".join(needs) or "nothing")
-    console = _stdout()
+    console = stdout(160)
     console.print(table)
     rows = [[key, name, whereabouts(SOURCES[key], folder)] for key, name in DATASETS.items()]
     console.print(_as_rich("The real data sets", ["--sets", "name", "file"], rows))
@@ -76,18 +74,25 @@ def run(
     quick: Annotated[bool, option("--quick", "", "A tenth of the seeds; judges nothing.")] = False,
 ) -> None:
     """Run experiments, or continue a run that was stopped."""
-    console = _stdout()
+    console = stdout(160)
     experiments = _chosen(names or [], console)
     if jobs < 0:
         fail(f"--jobs must be 0 or more; got {jobs}")
-    found, missing = _available(experiments, Data(_folder(data), _sets(sets or [])))
+    found, missing = Data(_folder(data), _sets(sets or [])), dict[str, str]()
+    if any(experiment.real_data for experiment in experiments):
+        found, missing = found.available()
     runnable = [e for e in experiments if found.sets or not e.real_data]
     if not runnable:
         fail(next(iter(missing.values())))
     size = QUICK if quick else FULL
-    with _one_line_errors(out), _progress() as progress:
+    with _one_line_errors(out), Bar("paper") as bar:
         finished = run_experiments(
-            runnable, data=found, size=size, out=out, n_jobs=jobs or cpu_count(), progress=progress
+            runnable,
+            data=found,
+            size=size,
+            out=out,
+            n_jobs=jobs or cpu_count(),
+            progress=lambda done, total: bar.reach(done / total),
         )
         with closing(finished):
             for experiment in finished:
@@ -107,7 +112,7 @@ def report(
     markdown: Annotated[Path | None, option("--markdown", "FILE", _MARKDOWN)] = None,
 ) -> None:
     """Put all results on one page: published and reproduced numbers, claims, run times."""
-    console = _stdout()
+    console = stdout(160)
     page = html or out / "report.html"
     with _one_line_errors(out):
         summaries = read_summaries(out, EXPERIMENTS)
@@ -119,25 +124,6 @@ def report(
         if markdown is not None:
             write_markdown(summaries, runs, out / "figures", markdown)
             console.print(f"Wrote {escape(str(markdown))}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[float, float], None]]:
-    """A bar with the time left on standard error, if somebody looks."""
-    bar = Progress(
-        TextColumn("paper"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("time left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        speed_estimate_period=600.0,
-        redirect_stdout=sys.stdout.isatty(),  # a piped table would land in the bar
-        disable=not sys.stderr.isatty(),
-    )
-    task = bar.add_task("paper", total=None)
-    with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _folder(data: Path | None) -> Path | None:
@@ -153,10 +139,6 @@ def _sets(names: list[str]) -> list[str]:
     if unknown:
         fail(f"no data set is called {unknown[0]!r}; allowed: {', '.join(DATASETS)}")
     return [key for key in DATASETS if key in keys or not keys]
-
-
-def _available(experiments: list[Experiment], data: Data) -> tuple[Data, dict[str, str]]:
-    return data.available() if any(e.real_data for e in experiments) else (data, {})
 
 
 def _chosen(names: list[str], console: Console) -> list[Experiment]:
@@ -200,10 +182,6 @@ def _as_rich(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -
     for row in rows:
         table.add_row(*(Text(plain(text), style="bold" if "**" in text else "") for text in row))
     return table
-
-
-def _stdout() -> Console:
-    return Console(width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager

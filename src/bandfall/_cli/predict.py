@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import math
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +29,7 @@ _OUT = "CSV file to write; - or nothing for standard output."
 _ESCAPE = "Write ' before text that a spreadsheet would run as a formula."
 
 
+@one_line_errors()
 def predict(
     model: options.ModelFile,
     data: options.Data,
@@ -55,77 +54,39 @@ def predict(
     of incomplete rows empty. If the table also has the target, the score is printed on standard
     error; rows that the model was trained on do not count.
     """
-    with one_line_errors():
-        out = None if out is not None and str(out) == "-" else out
-        if out is not None:
-            check_out(out, is_predictions, force=force, inputs=(model, data))
-        stored, source = read_model_file(model), name_of(data)
-        _check_options(interval, novelty, stored.estimator)
-        table, style = read_for(data, stored, Style(sep, decimal, encoding))
-        require_columns(table, keep or [], source)
-        always = [name for name in noted_words(stored.notes, "keep") if name in table.columns]
-        kept = table[list(dict.fromkeys([*always, *(keep or [])]))]
-        with style.as_usual():
-            rows = features_of(table, stored, source)
-        with Bar("predict") as bar:
-            answers = _answers(stored.estimator, rows, source, bar)
+    out = None if out is not None and str(out) == "-" else out
+    if out is not None:
+        check_out(out, is_predictions, force=force, inputs=(model, data))
+    stored, source = read_model_file(model), name_of(data)
+    _check_options(interval, novelty, stored.estimator)
+    table, style = read_for(data, stored, Style(sep, decimal, encoding))
+    require_columns(table, keep or [], source)
+    always = [name for name in noted_words(stored.notes, "keep") if name in table.columns]
+    kept = table[list(dict.fromkeys([*always, *(keep or [])]))]
+    with style.as_usual():
+        rows = features_of(table, stored, source)
+        answers = _answers(stored.estimator, rows, source)
         if style.remarks:
             note(f"{source}: {style.remarks}")
-        result: JsonDict = {"n_rows": len(table)}
-        with style.as_usual():
-            _score(table, rows, answers, stored, source, result)
-        predictions, names, others = _columns(stored, rows, answers, interval, novelty, source)
-        others = others.set_index(table.index)
-        if json and out is None:
-            result["predictions"] = (predictions[:, 0] if len(names) == 1 else predictions).tolist()
-            others = pd.concat([others, kept], axis=1)
-            result |= {"kept": _json_columns(others)} if others.shape[1] else {}
+        facts = _facts(table, rows, answers, stored, source)
+    predictions, others = _columns(stored, rows, answers, interval, novelty, source)
+    result: JsonDict = {"n_rows": len(table), **facts}
+    if json and out is None:
+        result |= _as_json(predictions, pd.concat([others, kept], axis=1))
+    else:
+        written = pd.concat([kept, predictions.map(_short), others.map(_short)], axis=1)
+        if escape:
+            written = written.map(_escaped).rename(columns=_escaped)
+        text = written.to_csv(index=False)
+        if out is None:
+            sys.stdout.write(text)
         else:
-            numbers = pd.DataFrame(predictions, columns=names, index=table.index)
-            numbers = pd.concat([numbers, others], axis=1).map(_short)
-            _write(pd.concat([kept, numbers], axis=1), out, escape)
-            result |= {"out": str(out)} if out is not None else {}
-        if json:
-            print_json(result)
-        elif out is not None:
-            note(f"wrote {len(predictions):,} predictions to {out}")
-
-
-def _write(table: pd.DataFrame, out: Path | None, escape: bool) -> None:
-    """Write the result as CSV to a file or standard output."""
-    if escape:
-        table = table.map(_escaped).rename(columns=_escaped)
-    text = io.StringIO()
-    table.to_csv(text, index=False)
-    if out is None:
-        sys.stdout.write(text.getvalue())
-    else:
-        write_page(out, text.getvalue())
-
-
-def _columns(
-    stored: ModelFile,
-    rows: Features,
-    answers: np.ndarray,
-    interval: float | None,
-    novelty: bool,
-    source: str,
-) -> tuple[np.ndarray, list[str], pd.DataFrame]:
-    """Predictions, their headers, and the columns beside them."""
-    target, estimator = story_of(stored.estimator).target, stored.estimator
-    if isinstance(target, Classes):
-        predictions = target.labels[answers.argmax(axis=1), None].astype(object)
-        others = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
-    else:
-        predictions, others = answers, pd.DataFrame(index=range(len(answers)))
-    names = _names(predictions, stored.notes)
-    if interval is not None:
-        with Bar("predict: intervals"):
-            others = _intervals(estimator, rows, interval, names)
-    if novelty:
-        with Bar("predict: novelty"):
-            others["novelty"] = _novelty(estimator, rows, source)
-    return predictions, names, others
+            write_page(out, text)
+            result["out"] = str(out)
+    if json:
+        print_json(result)
+    elif out is not None:
+        note(f"wrote {len(predictions):,} predictions to {out}")
 
 
 def _check_options(interval: float | None, novelty: bool, estimator: Estimator) -> None:
@@ -145,53 +106,69 @@ def _check_options(interval: float | None, novelty: bool, estimator: Estimator) 
         raise InputError(f"--novelty: {name} cannot measure it; train with --model auto")
 
 
-def _answers(estimator: Estimator, rows: Features, source: str, bar: Bar) -> np.ndarray:
-    """Predictions (m, k) or probabilities (m, c), NaN for rows that the model cannot predict."""
-    complete = np.ones(len(rows), dtype=bool)
+def _answers(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
+    """Predictions (m, k) or probabilities (m, c), NaN for rows that the model cannot predict.
+
+    Rows are predicted in batches, so that the bar moves; warnings refer to all rows.
+    """
+    table, encoders = pd.DataFrame(rows), list(story_of(estimator).encoders.values())
+    complete = np.ones(len(table), dtype=bool)
     if only_numbers(estimator):
-        complete = ~pd.DataFrame(rows).isna().any(axis=1).to_numpy()
+        complete = ~table.isna().any(axis=1).to_numpy()
+    positions = np.flatnonzero(complete)
+    size = min(max(-(-len(positions) // 50), 2_000), 50_000)
+    warned = len(positions) > size and encoders
+    pieces = [np.zeros((0, 1))]
     try:
-        pieces = list(_batches(estimator, rows, np.flatnonzero(complete), bar))
+        with Bar("predict") as bar, warnings.catch_warnings():
+            if warned:
+                encoders[0].transform(rows)
+                warnings.simplefilter("ignore")
+            for begin in range(0, len(positions), size):
+                bar.reach(begin / len(positions))
+                batch = table.iloc[positions[begin : begin + size]]
+                few = batch if isinstance(rows, pd.DataFrame) else batch.to_numpy()
+                pieces.append(answers_of(estimator, few))
     except ValueError as error:  # names the column that is wrong
         raise InputError(f"{source}: {error}") from error
-    predicted = np.concatenate(pieces) if pieces else np.zeros((0, 1))
-    answers = np.full((len(rows), predicted.shape[1]), np.nan)
-    answers[complete] = predicted
+    answers = np.full((len(table), pieces[-1].shape[1]), np.nan)
+    answers[complete] = np.concatenate(pieces[1:] or pieces)
     return answers
 
 
-def _batches(
-    estimator: Estimator, rows: Features, positions: np.ndarray, bar: Bar
-) -> Iterator[np.ndarray]:
-    """Answers for batches of rows; warnings refer to all rows, not to a batch."""
-    size = min(max(-(-len(positions) // 50), 2_000), 50_000)
-    encoders = list(story_of(estimator).encoders.values())
-    warned = len(positions) > size and encoders
-    if warned:
-        encoders[0].transform(rows)
-    for begin in range(0, len(positions), size):
-        bar.update(begin / len(positions))
-        batch = positions[begin : begin + size]
-        with warnings.catch_warnings():
-            if warned:
-                warnings.simplefilter("ignore")
-            few = rows.iloc[batch] if isinstance(rows, pd.DataFrame) else rows[batch]
-            yield answers_of(estimator, few)
+def _columns(
+    stored: ModelFile,
+    rows: Features,
+    answers: np.ndarray,
+    interval: float | None,
+    novelty: bool,
+    source: str,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Predictions, and the columns beside them."""
+    estimator, target = stored.estimator, story_of(stored.estimator).target
+    if isinstance(target, Classes):
+        labels = target.labels[answers.argmax(axis=1), None].astype(object)
+        predictions = pd.DataFrame(labels, columns=[PREDICTION])
+        others = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
+    else:
+        k, targets = answers.shape[1], noted_words(stored.notes, "targets")
+        names = targets if len(targets) == k else [str(j) for j in range(1, k + 1)]
+        suffixes = [f"_{name}" for name in names] if k > 1 else [""]
+        predictions = pd.DataFrame(answers, columns=[PREDICTION + suffix for suffix in suffixes])
+        others = pd.DataFrame(index=predictions.index)
+        if interval is not None:
+            with Bar("predict: intervals"):
+                ends = _intervals(estimator, rows, interval)
+            headers = [f"{end}{suffix}" for suffix in suffixes for end in ("lower", "upper")]
+            others = pd.DataFrame(ends, columns=headers)
+    if novelty:
+        with Bar("predict: novelty"):
+            others["novelty"] = _novelty(estimator, rows, source)
+    return predictions, others
 
 
-def _names(predictions: np.ndarray, notes: JsonDict) -> list[str]:
-    """Headers of the predictions."""
-    k, targets = predictions.shape[1], noted_words(notes, "targets")
-    if k == 1:
-        return [PREDICTION]
-    suffixes = targets if len(targets) == k else range(1, k + 1)
-    return [f"{PREDICTION}_{suffix}" for suffix in suffixes]
-
-
-def _intervals(
-    estimator: Estimator, rows: Features, interval: float, names: list[str]
-) -> pd.DataFrame:
-    """Columns "lower" and "upper" for every prediction, named after the predictions."""
+def _intervals(estimator: Estimator, rows: Features, interval: float) -> np.ndarray:
+    """Lower and upper end for every prediction, (m, 2k)."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
@@ -201,9 +178,7 @@ def _intervals(
             f"{n_rows:,} held-out rows are too few for --interval {interval}: "
             "the intervals are infinite"
         )
-    suffixes = [name.removeprefix(PREDICTION) for name in names]
-    headers = [f"{end}{suffix}" for suffix in suffixes for end in ("lower", "upper")]
-    return pd.DataFrame(ends.reshape(len(ends), -1), columns=headers)
+    return ends.reshape(len(ends), -1)
 
 
 def _novelty(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
@@ -217,52 +192,66 @@ def _novelty(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
     return novelty
 
 
-def _score(
-    table: pd.DataFrame,
-    rows: Features,
-    answers: np.ndarray,
-    stored: ModelFile,
-    source: str,
-    result: JsonDict,
-) -> None:
-    """Print a note about rows without prediction, and the score if the table has the target."""
+def _facts(
+    table: pd.DataFrame, rows: Features, answers: np.ndarray, stored: ModelFile, source: str
+) -> JsonDict:
+    """Rows without prediction, and the score if the table has the target; prints notes of both."""
+    facts: JsonDict = {}
     answered = np.isfinite(answers).all(axis=1)
     if not answered.all():
-        result["n_missing"] = int(np.sum(~answered))
-        note(f"{result['n_missing']:,} rows with missing features have no prediction")
-    target, names = story_of(stored.estimator).target, noted_words(stored.notes, "targets")
-    n_columns = 1 if target.classes else answers.shape[1]
-    if len(names) != n_columns or not set(names) <= set(table.columns):
-        return
-    try:
-        y = targets_of([table[name] for name in names], source, classes=bool(target.classes))
-    except InputError as error:
-        note(f"no score: {error}")
-        return
+        facts["n_missing"] = int(np.sum(~answered))
+        note(f"{facts['n_missing']:,} rows with missing features have no prediction")
+    target, y = story_of(stored.estimator).target, _targets_in(table, answers, stored, source)
+    if y is None:
+        return facts
     scored = answered & ~pd.isna(y).any(axis=1)
     seen = trained_on(stored.notes, rows, y) & scored
     n_seen, n_scored = int(seen.sum()), int(scored.sum())
     if n_seen:
-        result["n_training_rows"] = n_seen
-        if n_scored - n_seen < 2:
-            note(
-                f"the model was trained on the rows in {source}, so this score is not a test of it"
-            )
-        else:
-            note(
-                f"the model was trained on {n_seen:,} of the {n_scored:,} rows in {source}; the "
-                "score leaves them out"
-            )
-            scored, n_scored = scored & ~seen, n_scored - n_seen
+        facts["n_training_rows"] = n_seen
+    if n_seen and n_scored - n_seen < 2:
+        note(f"the model was trained on the rows in {source}, so this score is not a test of it")
+    elif n_seen:
+        note(
+            f"the model was trained on {n_seen:,} of the {n_scored:,} rows in {source}; the score "
+            "leaves them out"
+        )
+        scored, n_scored = scored & ~seen, n_scored - n_seen
     if n_scored < 2:
-        return
+        return facts
     values = target.read(y[scored, 0] if target.classes else y[scored])
-    scores = result["scores"] = target.scores(values, answers[scored])
-    words = f"R² {score_words(scores['r2'], n_scored)}" if "r2" in scores else ""
-    words = words or f"{scores['accuracy']:.1%} of {n_scored:,} rows are right"
+    scores = facts["scores"] = target.scores(values, answers[scored])
+    if "r2" in scores:
+        words = f"R² {score_words(scores, n_scored)}"
+    else:
+        words = f"{scores['accuracy']:.1%} of {n_scored:,} rows are right"
     note(f"score against the target in {source}: {words}")
     if isinstance(target, Classes) and scores["n_unseen"]:
         note(unseen_words(y[scored, 0], target.labels))
+    return facts
+
+
+def _targets_in(
+    table: pd.DataFrame, answers: np.ndarray, stored: ModelFile, source: str
+) -> np.ndarray | None:
+    """The targets (m, k), if the table has them and they can be read."""
+    target, names = story_of(stored.estimator).target, noted_words(stored.notes, "targets")
+    n_columns = 1 if target.classes else answers.shape[1]
+    if len(names) != n_columns or not set(names) <= set(table.columns):
+        return None
+    try:
+        return targets_of([table[name] for name in names], source, classes=bool(target.classes))
+    except InputError as error:
+        note(f"no score: {error}")
+        return None
+
+
+def _as_json(predictions: pd.DataFrame, others: pd.DataFrame) -> JsonDict:
+    values, others = predictions.to_numpy(), others.astype(object)
+    result: JsonDict = {"predictions": (values[:, 0] if values.shape[1] == 1 else values).tolist()}
+    if others.shape[1]:
+        result["kept"] = others.where(others.notna(), None).to_dict("list")
+    return result
 
 
 def _short(value: object) -> object:
@@ -293,18 +282,3 @@ def _escaped(value: object) -> object:
     except ValueError:
         return f"'{value}"
     return value
-
-
-def _json_columns(table: pd.DataFrame) -> JsonDict:
-    """The columns as values that JSON can represent."""
-    known = table.notna()
-    return {
-        str(name): [_plain(value) if there else None for value, there in zip(*pair, strict=True)]
-        for name in table
-        for pair in [(table[name], known[name])]
-    }
-
-
-def _plain(value: object) -> str | int | float | bool:
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if isinstance(value, str | int | float | bool) else str(value)

@@ -1,8 +1,8 @@
 """Tables from files and standard input: CSV of any style, compressed CSV, Parquet and Excel.
 
-The type of a file is decided by its first bytes, not by its name. CSV files and columns of Excel
-files that hold text are read as text. A column of plain numbers, or of true and false, is
-converted here; `bandfall.tables` converts what needs interpretation, as it does in Python.
+The type of a file is decided by its first bytes, not by its name. Columns of plain numbers, or of
+true and false, are converted here; `bandfall.tables` converts what needs interpretation, as it does
+in Python.
 
 An empty field is a missing value. In a column of numbers, the usual words for "not available" are
 missing values too. In a column of text they remain text, because "None" may be a valid answer.
@@ -24,22 +24,22 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.fixes import parse_version
 
 from bandfall._cli.terminal import Bar, InputError
 from bandfall.report._columns import kind_of
 from bandfall.tables._text import is_number, plain_numbers, usual_style
 
-if TYPE_CHECKING:
-    from openpyxl.worksheet.worksheet import Worksheet
-
 STDIN = "-"
 _MAX_LINE = 1 << 20
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 _OTHER_TEXT = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{]|<(!|\?xml|html|table))", re.IGNORECASE)
+_OLD_PANDAS = parse_version(pd.__version__) < parse_version("3.1")  # rounds unless told not to
+_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Limits:
 
     cells: int = 200_000_000  # 1.6 GB of numbers
     n_bytes: int = 1 << 32  # of standard input, and of an Excel file when unpacked
-    chunk_rows: int = 50_000  # of a CSV file, between two checks of `cells`
 
     def check(self, n_cells: int, name: str) -> None:
         """Raise InputError for more cells."""
@@ -60,15 +59,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Style:
-    """Format of a CSV file; None for a setting to guess, or one that does not apply.
-
-    `remarks` describe how the file was read.
-    """
+    """How a table is written; None for a setting of a CSV file that is to be guessed."""
 
     separator: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-    remarks: str = ""
+    text: Collection[str] = ()  # columns that stay text even if they look like numbers or dates
+    missing: Collection[str] = ()  # words that stand for a missing value
+    remarks: str = ""  # how the file was read
 
     def remarked(self, remark: str) -> Style:
         """A copy with one more remark."""
@@ -96,18 +94,11 @@ class Style:
 
 
 def read_file(
-    source: str,
-    style: Style | None = None,
-    *,
-    text: Collection[str] = (),
-    missing: Collection[str] = (),
-    limits: Limits | None = None,
+    source: str, style: Style | None = None, limits: Limits | None = None
 ) -> tuple[pd.DataFrame, Style]:
-    """Read the table of a file or of standard input ("-"); return it with its style.
+    """Read the table of a file or of standard input ("-"); return it with its complete style.
 
-    `style` has the known settings of a CSV file; the others are guessed, with a remark if they are
-    unusual. `text` columns stay text even if they look like numbers; `missing` words are missing
-    values.
+    Settings that are guessed get a remark if they are unusual.
     """
     name, style, limits = name_of(source), style or Style(), limits or Limits()
     with Bar("read the table"), _opened(source, limits) as stream:
@@ -118,9 +109,9 @@ def read_file(
         if start == _OLD_EXCEL:
             raise InputError(f"{name} is an old Excel file (.xls); save it as .xlsx or CSV")
         if start == _PARQUET:
-            table, style = _read_parquet(stream, name, limits), Style()
+            table = _read_parquet(stream, name, limits)
         elif start == _ZIP:
-            table, style = _read_excel(stream, name, limits)
+            table, style = _read_excel(stream, name, style, limits)
         else:
             if start[:2] == _GZIP:
                 stream = gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[assignment]
@@ -130,9 +121,9 @@ def read_file(
         raise InputError(f"{name} has a header but no rows")
     for j, column in enumerate(table.columns):
         if kind_of(table[column]) == "text":
-            gone = table[column].isin(list(missing)).to_numpy(bool)
+            gone = table[column].isin(list(style.missing)).to_numpy(bool)
             values = table[column].where(~gone) if gone.any() else table[column]
-            is_text = column in text or (start == _PARQUET and not gone.any())
+            is_text = column in style.text or (start == _PARQUET and not gone.any())
             table.isetitem(j, values if is_text else typed(values, style))
     return table, style.remarked(remark)
 
@@ -145,26 +136,25 @@ def name_of(source: str) -> str:
 def typed(column: pd.Series, style: Style) -> pd.Series:
     """A column of text as numbers or booleans, if all its fields are plain ones; else unchanged."""
     codes, index = column.factorize()
-    levels = index.tolist()
-    if 0 < len(levels) <= 6 and {str(level).lower() for level in levels} <= {"true", "false"}:
+    levels = [str(level) for level in index]
+    if 0 < len(levels) <= 6 and {level.lower() for level in levels} <= {"true", "false"}:
         truth = column.map(lambda value: str(value).lower() == "true", na_action="ignore")
         return truth.astype("boolean" if codes.min() < 0 else bool)
-    if not all(isinstance(level, str) for level in levels):
-        return column
     numbers = plain_numbers(levels, style.numbers)
     if numbers is None:
         return column
-    if codes.min() >= 0 and all(level.strip().lstrip("+-").isdigit() for level in levels):
-        with contextlib.suppress(OverflowError):  # whole numbers stay exact and are written as such
-            numbers = np.array([int(level) for level in levels], dtype=np.int64)
-            return pd.Series(numbers[codes], index=column.index)
-    return pd.Series(np.append(numbers, np.nan)[codes], index=column.index)
+    whole = all(level.strip().lstrip("+-").isdigit() for level in levels)
+    if whole and codes.min() >= 0 and np.abs(numbers).max() < 2**53:
+        numbers = numbers.astype(np.int64)  # written without a decimal point
+    else:
+        numbers = np.append(numbers, np.nan)  # for missing values
+    return pd.Series(numbers[codes], index=column.index)
 
 
 def read_csv(
     stream: BinaryIO, name: str, style: Style, limits: Limits
 ) -> tuple[pd.DataFrame, Style]:
-    """The table of a stream that can be read twice, all fields as text, and its style."""
+    """The table of a stream that can be read twice, and its style."""
     style = _checked(style)
     try:
         # Files that are not UTF-8 are nearly always cp1252.
@@ -173,7 +163,9 @@ def read_csv(
         for encoding in [style.encoding] if style.encoding else guesses:
             with contextlib.suppress(UnicodeDecodeError):
                 complete = replace(style, encoding=encoding)
-                table, complete = _in_style(stream, name, complete, limits)
+                complete, header = _guessed(stream, name, complete)
+                with _as_text(stream, complete) as lines:
+                    table = _fields(lines, name, complete, header, limits)
                 unusual = complete.unusual(style)
                 return table, complete.remarked(f"read with {unusual}" if unusual else "")
         stream.seek(0)
@@ -200,10 +192,8 @@ def _checked(style: Style) -> Style:
     return style
 
 
-def _in_style(
-    stream: BinaryIO, name: str, style: Style, limits: Limits
-) -> tuple[pd.DataFrame, Style]:
-    """The table in the encoding of `style`, and the complete style."""
+def _guessed(stream: BinaryIO, name: str, style: Style) -> tuple[Style, list[str]]:
+    """The style with separator and decimal sign guessed unless given, and the header."""
     with _as_text(stream, style) as lines:
         sample = _sample(lines)
     if "\0" in sample:
@@ -211,44 +201,49 @@ def _in_style(
     if _OTHER_TEXT.match(sample):
         raise InputError(f"{name} holds JSON, HTML or XML; save it as CSV or Parquet")
     try:
-        style, header = _guess(sample, style)
+        separator = style.separator or _separator(sample)
+        rows = _rows(sample, separator)
     except csv.Error as error:
         raise InputError(f"the header of {name} cannot be read: {error}") from None
-    if not header:
+    if not rows:
         raise InputError(f"{name} is empty")
+    fields = [field for row in rows[1:] for field in row]
+    decimal = style.decimal or ("," if _has_decimal_commas(fields, separator) else ".")
+    return replace(style, separator=separator, decimal=decimal), rows[0]
+
+
+def _fields(
+    lines: io.TextIOWrapper, name: str, style: Style, header: list[str], limits: Limits
+) -> pd.DataFrame:
+    """The table; columns of plain numbers, or of true and false, are converted."""
+    positions = [str(j) for j in range(len(header))]  # names may repeat
+    as_text = [
+        j for j, column in zip(positions, header, strict=True) if column.strip() in style.text
+    ]
     try:
-        with warnings.catch_warnings(), _as_text(stream, style) as lines:
+        with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            table = _fields(lines, name, str(style.separator), len(header), limits)
+            table = pd.read_csv(
+                lines,
+                sep=str(style.separator),
+                decimal=str(style.decimal),
+                names=positions,
+                header=0,
+                index_col=False,
+                nrows=limits.cells // len(header) + 1,
+                skipinitialspace=True,
+                keep_default_na=False,
+                na_values=["", *style.missing],
+                dtype=dict.fromkeys(as_text, str),
+                low_memory=False,  # one kind for a whole column
+                **_EXACT,
+            )
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name} is not a proper table: {_reason(error)}") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"{name} is empty") from None
-    return table.set_axis(header, axis=1), style
-
-
-def _fields(
-    lines: io.TextIOWrapper, name: str, separator: str, width: int, limits: Limits
-) -> pd.DataFrame:
-    """All fields as text, with positions as column names, because names may repeat."""
-    pieces, n_cells = [], 0
-    with pd.read_csv(
-        lines,
-        sep=separator,
-        names=[str(j) for j in range(width)],
-        header=0,
-        index_col=False,
-        chunksize=limits.chunk_rows,
-        skipinitialspace=True,
-        keep_default_na=False,
-        na_values=[""],
-        dtype=str,
-    ) as reader:
-        for piece in reader:
-            pieces.append(piece)
-            n_cells += piece.size
-            limits.check(n_cells, name)
-    return pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
+    limits.check(table.size, name)
+    return table.set_axis(header, axis=1)
 
 
 @contextlib.contextmanager
@@ -270,16 +265,6 @@ def _sample(lines: io.TextIOWrapper, n_lines: int = 200) -> str:
         if line.strip() or sample:
             sample.append(line)
     return "".join(sample)
-
-
-def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
-    """The style with separator and decimal sign guessed unless given, and the header."""
-    separator = style.separator or _separator(sample)
-    rows = _rows(sample, separator)
-    if style.decimal is None:
-        fields = [field for row in rows[1:] for field in row]
-        style = replace(style, decimal="," if _has_decimal_commas(fields, separator) else ".")
-    return replace(style, separator=separator), rows[0] if rows else []
 
 
 def _rows(sample: str, separator: str) -> list[list[str]]:
@@ -333,37 +318,37 @@ def _reason(error: Exception) -> str:
     return text
 
 
-def _read_excel(stream: BinaryIO, name: str, limits: Limits) -> tuple[pd.DataFrame, Style]:
+def _read_excel(
+    stream: BinaryIO, name: str, style: Style, limits: Limits
+) -> tuple[pd.DataFrame, Style]:
     """The first sheet, without empty rows; its first row is the header."""
     _check_workbook(stream, name, limits)
     try:
-        from openpyxl import load_workbook
+        with pd.ExcelFile(stream, engine="openpyxl") as book:
+            sheets = book.sheet_names
+            cells = pd.read_excel(
+                book, header=None, dtype=object, keep_default_na=False, na_values=[""]
+            )
     except ImportError:
         raise InputError("Excel files need openpyxl: pip install openpyxl") from None
-    try:
-        workbook = load_workbook(stream, read_only=True, data_only=True)
-        sheet = workbook.worksheets[0]
-        rows = list(_filled_rows(sheet, name, limits))
-    except InputError:
-        raise
     # What damaged archives and workbooks raise in three libraries.
     except (
         *(SyntaxError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError),
         *(AttributeError, OSError),
     ) as error:
         raise InputError(f"{name} cannot be read as Excel: {error}") from None
-    if not rows:
+    limits.check(cells.size, name)
+    cells = cells.dropna(how="all")
+    if not len(cells):
         raise InputError(f"{name} is empty")
-    width = max(map(len, rows))
-    header, *body = ([*row, *[None] * (width - len(row))] for row in rows)
-    table = pd.DataFrame(body).reindex(columns=range(width))
+    table = cells.iloc[1:].infer_objects().reset_index(drop=True)
     for j in table.columns:
         if any(isinstance(cell, str) for cell in table[j]):  # perhaps numbers among them
             table[j] = table[j].map(str, na_action="ignore")
-    table.columns = pd.Index(["" if cell is None else str(cell) for cell in header])
-    others = len(workbook.worksheets)
-    remark = f"the first of {others} sheets is read, {sheet.title!r}" if others > 1 else ""
-    return table, Style(remarks=remark)
+    table.columns = pd.Index(["" if pd.isna(cell) else str(cell) for cell in cells.iloc[0]])
+    n = len(sheets)
+    remark = f"the first of {n} sheets is read, {sheets[0]!r}" if n > 1 else ""
+    return table, style.remarked(remark)
 
 
 def _check_workbook(stream: BinaryIO, name: str, limits: Limits) -> None:
@@ -375,17 +360,6 @@ def _check_workbook(stream: BinaryIO, name: str, limits: Limits) -> None:
         raise InputError(f"{name} is a zip archive; unpack it first")
     if sum(sizes.values()) > limits.n_bytes:
         raise InputError(f"{name} unpacks to too many bytes; save it as CSV")
-
-
-def _filled_rows(sheet: Worksheet, name: str, limits: Limits) -> Iterator[list[object]]:
-    """The rows of a sheet that are not empty; None for an empty cell."""
-    n_cells = 0
-    for row in sheet.iter_rows(values_only=True):
-        n_cells += len(row)
-        limits.check(n_cells, name)
-        cells = [None if cell == "" else cell for cell in row]
-        if any(cell is not None for cell in cells):
-            yield cells
 
 
 def _read_parquet(stream: BinaryIO, name: str, limits: Limits) -> pd.DataFrame:
@@ -433,31 +407,20 @@ def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
 
 @contextlib.contextmanager
 def _opened(source: str, limits: Limits) -> Iterator[BinaryIO]:
-    """A seekable stream of the bytes of a source."""
-    if source == STDIN:
-        with _spooled(sys.stdin.buffer, name_of(source), limits) as stream:
-            yield stream
-        return
-    path = Path(source)
-    if path.is_dir():
+    """A seekable stream of the bytes of a source; standard input and pipes are copied first."""
+    if source != STDIN and Path(source).is_dir():
         raise InputError(f"{source} is a directory, not a file")
-    if not path.exists():
+    if source != STDIN and not Path(source).exists():
         raise InputError(f"{source} does not exist")
-    with path.open("rb") as file:
-        if file.seekable():
+    standard = contextlib.nullcontext(sys.stdin.buffer)
+    with standard if source == STDIN else Path(source).open("rb") as file:
+        if source != STDIN and file.seekable():
             yield file
             return
-        with _spooled(file, source, limits) as stream:
-            yield stream
-
-
-@contextlib.contextmanager
-def _spooled(stream: BinaryIO, name: str, limits: Limits) -> Iterator[BinaryIO]:
-    """A seekable copy of a stream, in memory or, if large, in a temporary file."""
-    with tempfile.SpooledTemporaryFile(max_size=1 << 26) as copy:
-        while data := stream.read(1 << 20):
-            copy.write(data)
-            if copy.tell() > limits.n_bytes:
-                raise InputError(f"{name} is longer than {limits.n_bytes:,} bytes")
-        copy.seek(0)
-        yield copy  # type: ignore[misc]
+        with tempfile.SpooledTemporaryFile(max_size=1 << 26) as copy:
+            while data := file.read(1 << 20):
+                copy.write(data)
+                if copy.tell() > limits.n_bytes:
+                    raise InputError(f"{name_of(source)} is longer than {limits.n_bytes:,} bytes")
+            copy.seek(0)
+            yield copy  # type: ignore[misc]

@@ -9,16 +9,16 @@ import numpy as np
 import typer
 
 from bandfall._cli import options
-from bandfall._cli.classes import Task
 from bandfall._cli.outputs import check_out, is_page, write_page
+from bandfall._cli.pages import model_of, studied, target_of
 from bandfall._cli.read_table import Style
-from bandfall._cli.rivals import class_rivals, rivals, score_rivals
+from bandfall._cli.rivals import rivals_for, score_rivals
 from bandfall._cli.rows import Roles
-from bandfall._cli.stored import check_page_source, model_details, model_for_page, page_rows
-from bandfall._cli.terminal import Bar, note, one_line_errors, print_json
-from bandfall._cli.training import Choices, Device, ModelChoice
+from bandfall._cli.terminal import note, one_line_errors, print_json
+from bandfall._cli.training import Choices
+from bandfall._estimators.view import last_step, step_names
 from bandfall._files import ModelFile
-from bandfall.report import Findings, RivalScore, render_page, study
+from bandfall.report import Findings, LabelledRows, RivalScore, render_page
 
 OURS = "bandfall (this model)"
 PAGE = Path("report.html")
@@ -27,14 +27,15 @@ _DATA = "Rows for a model file: new ones, or the training rows if the file has n
 _RIVALS = "Score other models too."
 
 
+@one_line_errors()
 def report(
     source: Annotated[str, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)],
     data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
     out: Annotated[Path, options.option("--out", "FILE", "HTML page to write.")] = PAGE,
     target: options.PageTarget = None,
     with_rivals: Annotated[bool, options.option("--rivals/--no-rivals", "", _RIVALS)] = True,
-    model: options.Model = ModelChoice.AUTO,
-    task: options.Task = Task.AUTO,
+    model: options.Model = "auto",
+    task: options.Task = "auto",
     test_fraction: options.Fraction = 0.2,
     drop: options.Drop = None,
     weights: options.Weights = None,
@@ -42,7 +43,7 @@ def report(
     group: options.Group = None,
     max_rows: options.Rows = None,
     seed: options.Seed = 0,
-    device: options.Device = Device.AUTO,
+    device: options.Device = "auto",
     na: options.Missing = None,
     text: options.Text = None,
     sep: options.Separator = None,
@@ -58,51 +59,64 @@ def report(
     Python needs a table with these rows. Given a table alone, a model is trained as in fit and not
     saved. The page needs no network and no server.
     """
-    with one_line_errors():
-        check_out(out, is_page, force=force, inputs=(source, *([data] if data else [])))
-        style = Style(sep, decimal, encoding)
-        ours = check_page_source(source, data, target)
-        targets = [target] if target is not None and not ours else []
-        asked = Roles(targets, drop or [], [], weights, time_split, group, text or [], na or [])
-        choices = Choices(model, device, test_fraction, max_rows, seed, task)
-        stored = model_for_page(source, asked, style, choices)
-        findings, results = _look(stored, data, style, seed, with_rivals)
-        page = render_page(
-            findings,
-            target=str(stored.notes.get("target", "target")),
-            source=str(stored.notes.get("source", "unknown")),
-            details=model_details(stored),
-            rivals=results,
-            model_name=OURS,
-        )
-        write_page(out, page)
-        if json:
-            print_json({"out": str(out), **findings.scores, "held_out": findings.held_out})
-        else:
-            note(f"wrote {out}; open it in a browser")
+    check_out(out, is_page, force=force, inputs=(source, data))
+    style = Style(sep, decimal, encoding, text or [], na or [])
+    roles = Roles([target] if target else [], drop or [], [], weights, time_split, group)
+    choices = Choices(model, device, test_fraction, max_rows, seed, task)
+    stored = model_of(source, data, roles, style, choices)(None)
+    findings, train, unseen = studied("report", stored, data, style, seed)
+    results = []
+    if with_rivals and unseen is not None and len(findings.target.classes) != 1:
+        results = _compared(stored, findings, train, unseen, seed)
+    page = render_page(
+        findings,
+        target=target_of(stored.notes),
+        source=str(stored.notes.get("source", "unknown")),
+        details=_details(stored),
+        rivals=results,
+        model_name=OURS,
+    )
+    write_page(out, page)
+    if json:
+        print_json({"out": str(out), **findings.scores, "held_out": findings.held_out})
+    else:
+        note(f"wrote {out}; open it in a browser")
 
 
-def _look(
-    stored: ModelFile, data: str | None, style: Style, seed: int, with_rivals: bool
-) -> tuple[Findings, list[RivalScore]]:
-    """Findings and rivals, for the rows in the model file or in a table."""
-    train_rows, test_rows, features = page_rows(stored, data, style)
-    with Bar("report: the model") as bar:
-        findings = study(
-            stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update
-        )
-    if test_rows is None or not with_rivals or len(findings.target.classes) == 1:
-        return findings, []
-    models = class_rivals(train_rows.y, seed) if findings.target.classes else rivals(seed)
+def _compared(
+    stored: ModelFile, findings: Findings, train: LabelledRows, unseen: LabelledRows, seed: int
+) -> list[RivalScore]:
+    """The scores of other models, and of this one."""
     seconds = stored.notes.get("seconds")
     ours = RivalScore.of(
         OURS,
         findings.outputs,
-        test_rows.y,
+        unseen.y,
         findings.target,
         seconds=seconds if isinstance(seconds, int | float) else np.nan,
-        n_rows=len(train_rows.y),
+        n_rows=len(train.y),
     )
-    decimal = "," if stored.notes.get("decimal") == "," else "."
-    with Style(decimal=decimal).as_usual():
-        return findings, [*score_rivals(models, train_rows, test_rows, seed=seed), ours]
+    models = rivals_for(train.y, bool(findings.target.classes), seed)
+    with Style(decimal="," if stored.notes.get("decimal") == "," else ".").as_usual():
+        return [*score_rivals(models, train, unseen, seed=seed), ours]
+
+
+def _details(stored: ModelFile) -> dict[str, str]:
+    """Lines about a model, for the end of the page."""
+    notes, last = stored.notes, last_step(stored.estimator)
+    details = {
+        "estimator": " → ".join(step_names(stored.estimator)),
+        "parameters": ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items()),
+    }
+    for title, name, words in (
+        ("rows left out", "n_dropped", "{:,}, for missing values"),
+        ("rows without a target", "n_without_target", "{:,}, left out"),
+        ("rows held out", "split", "{}"),
+        ("interrupted", "interrupted", "Ctrl-C ended training; this is the best model until then"),
+        ("training time", "seconds", "{:.2f} s"),
+    ):
+        if notes.get(name):
+            details[title] = words.format(notes[name])
+    if stored.versions:
+        details["written by"] = ", ".join(f"{k} {v}" for k, v in stored.versions.items())
+    return details

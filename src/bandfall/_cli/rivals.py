@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 
@@ -38,55 +39,50 @@ from bandfall.report import LabelledRows, RivalScore
 from bandfall.tables import TableEncoder
 
 ScoredRows = LabelledRows | Dataset  # features, targets, weights
+_BOOSTERS = {
+    "LightGBM": ("lightgbm", "LGBM", {"verbosity": -1}),
+    "XGBoost": ("xgboost", "XGB", {"verbosity": 0}),
+    "CatBoost": ("catboost", "CatBoost", {"verbose": 0, "allow_writing_files": False}),
+}
+_SINGLE = ("gradient boosting", *_BOOSTERS)  # these predict one target
 
 
-def rivals(seed: int = 0) -> dict[str, Estimator]:
-    """Name and estimator, from simple to strong."""
-    bandwidths = np.geomspace(0.1, 100.0, 13)  # tables with many features need wide ones
-    return {
-        "mean of the target": DummyRegressor(),
-        "linear (ridge, CV)": make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7))),
-        "nearest neighbours (k = 5)": make_pipeline(StandardScaler(), KNeighborsRegressor()),
-        "random forest": RandomForestRegressor(n_estimators=100, random_state=seed),
-        "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
-        **boosters("Regressor", seed),
-        "kernel ridge (CV)": make_pipeline(
-            StandardScaler(), KernelRidgeCV(bandwidths=bandwidths, cv="loo")
-        ),
-    }
-
-
-def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Estimator]:
-    """Name and classifier, from simple to strong, for these training labels."""
-    linear = LogisticRegression(max_iter=1000)
+def rivals_for(y: np.ndarray, classes: bool, seed: int = 0) -> dict[str, Estimator]:
+    """Name and estimator, from simple to strong, for these training targets."""
+    kind = "Classifier" if classes else "Regressor"
+    boosters = {}
+    for name, (package, prefix, silent) in _BOOSTERS.items():
+        with suppress(ImportError):
+            cls = getattr(import_module(package), prefix + kind)
+            boosters[name] = cls(random_state=seed, **silent)
+    if not classes:
+        bandwidths = np.geomspace(0.1, 100.0, 13)  # tables with many features need wide ones
+        return {
+            "mean of the target": DummyRegressor(),
+            "linear (ridge, CV)": _scaled(RidgeCV(np.geomspace(1e-3, 1e3, 7))),
+            "nearest neighbours (k = 5)": _scaled(KNeighborsRegressor()),
+            "random forest": RandomForestRegressor(n_estimators=100, random_state=seed),
+            "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
+            **boosters,
+            "kernel ridge (CV)": _scaled(KernelRidgeCV(bandwidths=bandwidths, cv="loo")),
+        }
     models = {
         "shares of the classes": DummyClassifier(strategy="prior"),
-        "linear (logistic)": make_pipeline(StandardScaler(), linear),
-        "nearest neighbours (k = 5)": make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        "linear (logistic)": _scaled(LogisticRegression(max_iter=1000)),
+        "nearest neighbours (k = 5)": _scaled(KNeighborsClassifier()),
         "random forest": RandomForestClassifier(n_estimators=100, random_state=seed),
         "gradient boosting": HistGradientBoostingClassifier(random_state=seed),
-        **boosters("Classifier", seed),
+        **boosters,
     }
     n_folds = 5  # of Platt's scaling, which needs as many rows in each class
     if np.unique(y, return_counts=True)[1].min() >= n_folds:
-        scaled = CalibratedClassifierCV(SVC(random_state=seed), cv=n_folds)
-        models["support vectors (Platt)"] = make_pipeline(StandardScaler(), scaled)
+        platt = CalibratedClassifierCV(SVC(random_state=seed), cv=n_folds)
+        models["support vectors (Platt)"] = _scaled(platt)
     return models
 
 
-def boosters(kind: str, seed: int) -> dict[str, Estimator]:
-    """LightGBM, XGBoost and CatBoost with their usual settings, where installed."""
-    packages = {
-        "LightGBM": ("lightgbm", "LGBM", {"verbosity": -1}),
-        "XGBoost": ("xgboost", "XGB", {"verbosity": 0}),
-        "CatBoost": ("catboost", "CatBoost", {"verbose": 0, "allow_writing_files": False}),
-    }
-    models = {}
-    for name, (package, prefix, silent) in packages.items():
-        with suppress(ImportError):
-            cls = getattr(import_module(package), prefix + kind)
-            models[name] = cls(random_state=seed, **silent)
-    return models
+def _scaled(model: Estimator) -> Estimator:
+    return make_pipeline(StandardScaler(), model)
 
 
 def score_rivals(
@@ -105,50 +101,50 @@ def score_rivals(
     """
     results: list[RivalScore] = []
     tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
-    plain = plain_numbers(*tables)
+    plain = _plain_numbers(*tables)
     labels, codes = np.unique(train.y, return_inverse=True)  # XGBoost takes codes only
     few_cells = plain[0].size < 1_000_000  # for which several threads are slower
     with Bar("compare") as bar, observed_by(bar.follow):
         for i, (name, model) in enumerate(models.items(), 1):
             bar.describe(f"compare: {name} ({i} of {len(models)})")
-            last = last_step(model)
+            last, classes = last_step(model), is_classifier(model)
             ours = isinstance(last, BandfallRegressor | BandfallClassifier)
-            (X, X_test), classes = tables if ours else plain, is_classifier(last)
-            rows = np.arange(len(train.y))
-            if isinstance(last, KernelRidgeCV) and len(rows) > kernel_ridge_rows:
-                rows = np.random.default_rng(seed).permutation(len(rows))[:kernel_ridge_rows]
-            extra = [None if values is None else values[rows] for values in (train.weights, groups)]
-            y = (codes if classes and not ours else train.y)[rows]
-            # These predict one target.
-            single = ("gradient boosting", "LightGBM", "XGBoost", "CatBoost")
-            several = y.ndim == 2 and name in single
-            fitted = MultiOutputRegressor(model) if several else model
+            X, X_test = tables if ours else plain
+            y = codes if classes and not ours else train.y
+            rows = np.random.default_rng(seed).permutation(len(y))[:kernel_ridge_rows]
+            if not isinstance(last, KernelRidgeCV) or len(rows) == len(y):
+                rows = np.arange(len(y))
+            given = [None if one is None else one[rows] for one in (train.weights, groups)]
+            extra = fit_arguments(model, given[0], given[1])
+            fitted = MultiOutputRegressor(model) if y.ndim == 2 and name in _SINGLE else model
             start = time.monotonic()
             with threadpool_limits(1, "openmp") if few_cells else nullcontext():
-                fit_rival(fitted, X.iloc[rows], y, *extra)
+                with _named_columns():
+                    fitted.fit(X.iloc[rows], y[rows], **extra)
                 seconds = time.monotonic() - start
                 answers = (fitted.predict_proba if classes else fitted.predict)(X_test)
             target: Target = Numbers.plain()
             if classes:
                 target = Classes.plain(fitted.classes_ if ours else labels[fitted.classes_])
             answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
-            score = partial(RivalScore.of, weights=test.weights, seconds=seconds, n_rows=len(y))
+            score = partial(RivalScore.of, weights=test.weights, n_rows=len(rows), seconds=seconds)
             results.append(score(name, answers, test.y, target))
     return results
 
 
-def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+@contextmanager
+def _named_columns() -> Iterator[None]:
+    """Errors of estimators name the column that is wrong: they are errors of the input."""
+    try:
+        yield
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Numeric tables without missing values; the encoding is learned from the first table."""
     encoder = TableEncoder()
     encoded = encoder.fit_transform(train, warn=False), encoder.transform(test, warn=False)
     if not encoder.width:  # all columns are constant, but models need at least one
         encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
     return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
-
-
-def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *extra: np.ndarray | None) -> None:
-    """Fit, with weights and groups if there are any; errors become an InputError."""
-    try:
-        model.fit(X, y, **fit_arguments(model, *extra))
-    except ValueError as error:  # names the column that is wrong
-        raise InputError(str(error)) from error

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.classes import Task, are_classes, target_labels
 from bandfall._cli.columns import (
     check_finite,
     check_plain,
     feature_numbers,
     require_columns,
+    target_labels,
     target_numbers,
     times,
     weight_numbers,
@@ -21,8 +21,15 @@ from bandfall._cli.read_table import Style, name_of, read_file
 from bandfall._cli.terminal import InputError, counted, note
 from bandfall._targets.scores import unseen_words
 from bandfall._typing import Weights
+from bandfall.report._columns import kind_of
+from bandfall.tables import _text as text
 
 MIN_ROWS = 4
+# A text column with more levels than this, or with numbers among its levels, is assumed to hold
+# numbers with typing errors.
+_MOST_CLASSES = 20
+_ROWS_PER_CLASS = 10  # a target with fewer rows per value than this is not offered as classes
+_FEW_VALUES = 5  # a numeric target with at most this many values may be meant as classes
 
 
 @dataclass(frozen=True)
@@ -35,37 +42,32 @@ class Roles:
     weights: str | None = None
     time: str | None = None  # the latest rows by this column are held out
     group: str | None = None  # rows with the same value are held out together
-    text: list[str] = field(default_factory=list)  # text even if it looks like numbers or dates
-    missing: list[str] = field(default_factory=list)  # words that stand for a missing value
-
-    @property
-    def named(self) -> list[str]:
-        """All columns that options name."""
-        return [*self.decisive, *self.drop, *self.keep, *self.text]
 
     @property
     def decisive(self) -> list[str]:
         """Columns whose values training reads: targets, weights, time and group."""
         single = [one for one in (self.weights, self.time, self.group) if one is not None]
-        return [*self.targets, *single]
+        return list(dict.fromkeys([*self.targets, *single]))
 
     @property
-    def no_features(self) -> set[str]:
+    def no_features(self) -> set[str | None]:
         """Columns that a model does not see; time is a feature unless it is dropped."""
-        single = {one for one in (self.weights, self.group) if one is not None}
-        return {*self.targets, *self.drop, *self.keep, *single}
+        return {*self.targets, *self.drop, *self.keep, self.weights, self.group}
+
+    @property
+    def split_words(self) -> str:
+        """How rows were held out, in words."""
+        if self.time is not None:
+            return f"the last by {self.time}"
+        return "chosen at random" if self.group is None else f"whole groups of {self.group}"
 
     def check(self) -> None:
         """Raise InputError if two roles contradict each other."""
-        for target in self.targets:
-            for option, columns in (
-                ("--drop", self.drop),
-                ("--keep", self.keep),
-                ("--weights", [self.weights]),
-                ("--group", [self.group]),
-            ):
-                if target in columns:
-                    raise InputError(f"--target {target} is also in {option}")
+        for option in ("drop", "keep", "weights", "group"):
+            columns = getattr(self, option)
+            for target in self.targets:
+                if target in (columns if isinstance(columns, list) else [columns]):
+                    raise InputError(f"--target {target} is also in --{option}")
         if len(set(self.targets)) < len(self.targets):
             raise InputError("--target names one column twice")
         if self.time is not None and self.group is not None:
@@ -89,14 +91,9 @@ class Dataset:
 
     def take(self, rows: np.ndarray) -> Dataset:
         """Some of the rows."""
-        return replace(
-            self,
-            X=self.X.iloc[rows],
-            y=self.y[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            time=None if self.time is None else self.time[rows],
-            group=None if self.group is None else self.group[rows],
-        )
+        by_row = {"y": self.y, "weights": self.weights, "time": self.time, "group": self.group}
+        some = {name: one[rows] for name, one in by_row.items() if one is not None}
+        return replace(self, X=self.X.iloc[rows], **some)
 
     @property
     def has_classes(self) -> bool:
@@ -113,32 +110,32 @@ class Dataset:
 
 
 def load_table(
-    source: str, roles: Roles, style: Style | None = None, task: Task = Task.REGRESSION
+    source: str, roles: Roles, style: Style | None = None, task: str = "regression"
 ) -> Dataset:
     """Features and targets of a file; rows without a target are left out and counted."""
     roles.check()
-    table, style = read_file(source, style, text=roles.text, missing=roles.missing)
-    name = name_of(source)
-    require_columns(table, roles.named, name)
+    table, style = read_file(source, style)
+    name, as_text = name_of(source), list(style.text)
+    require_columns(table, [*roles.decisive, *roles.drop, *roles.keep, *as_text], name)
     features = [column for column in table.columns if column not in roles.no_features]
     if not features:
         raise InputError(f"{name} has no column besides the target {', '.join(roles.targets)!r}")
     check_plain(table[features], name, features=True)
-    check_plain(table[list(dict.fromkeys(roles.decisive))], name)
+    check_plain(table[roles.decisive], name)
     columns = [table[one] for one in roles.targets]
     with style.as_usual():
-        targets = targets_of(columns, name, classes=are_classes(task, columns))
+        targets = targets_of(columns, name, classes=_are_classes(task, columns))
     known = ~pd.isna(targets).any(axis=1)
-    n_without = int(np.sum(~known))
     if not known.any():
         raise InputError(f"no row of {name} has a value in the target {', '.join(roles.targets)!r}")
     n_rows, table = len(table), table[known]
+    n_without = n_rows - len(table)
     check_finite(table[features], name)
     with style.as_usual():
         weights = None if roles.weights is None else weight_numbers(table[roles.weights], name)
-    as_text = {column: "category" for column in roles.text if column in features}
+    categories = {column: "category" for column in as_text if column in features}
     loaded = Dataset(
-        X=table[features].astype(as_text),
+        X=table[features].astype(categories),
         y=np.ascontiguousarray(targets[known, 0] if len(roles.targets) == 1 else targets[known]),
         source=name,
         roles=roles,
@@ -162,12 +159,49 @@ def targets_of(columns: list[pd.Series], name: str, *, classes: bool) -> np.ndar
     return np.stack([target_numbers(column, name) for column in columns], axis=1)
 
 
+def _are_classes(task: str, targets: list[pd.Series]) -> bool:
+    """Whether a table is trained on classes; notes what ``--task auto`` decided."""
+    if task == "classification" and len(targets) > 1:
+        raise InputError("--task classification takes one --target")
+    if task == "regression" or len(targets) > 1:
+        return False
+    target, known = targets[0], targets[0].dropna()
+    kind, n_levels, n_rows = kind_of(target), int(known.nunique()), len(known)
+    if task == "classification":
+        if n_levels > max(_MOST_CLASSES, n_rows // 2):  # training would take too long
+            raise InputError(
+                f"--task classification: {target.name!r} has {n_levels:,} different values in "
+                f"{n_rows:,} rows, too many to be classes"
+            )
+        return True
+    if kind == "text":
+        most = min(max(_MOST_CLASSES, n_rows // _ROWS_PER_CLASS), n_rows - 1)  # names differ
+        few = 2 <= n_levels <= most and not _reads_as_numbers(known)
+        if few:
+            note(f"{target.name!r} has {n_levels} text values: training a classifier")
+        return few
+    if kind == "boolean":
+        note(f"{target.name!r} has the values true and false: training a classifier")
+        return n_levels == 2
+    if 2 <= n_levels <= _FEW_VALUES < n_rows // _ROWS_PER_CLASS:
+        note(
+            f"{target.name!r} has only {n_levels} values and is predicted as a number; if they are "
+            "classes, use --task classification"
+        )
+    return False
+
+
+def _reads_as_numbers(column: pd.Series) -> bool:
+    """Whether some text is a number, or all of it dates or numbers of one style."""
+    levels = [str(level) for level in column.unique()]
+    numbers = any(text.is_number(level, "point") for level in levels)
+    return bool(numbers or text.number_style(levels) or text.date_style(levels))
+
+
 def _groups(column: pd.Series) -> np.ndarray:
     """Group numbers; every row without a group is a separate group."""
     codes = pd.factorize(column)[0]
-    alone = codes < 0
-    codes[alone] = len(codes) + np.arange(int(alone.sum()))
-    return codes
+    return np.where(codes < 0, len(codes) + np.arange(len(codes)), codes)
 
 
 def only_numbers(table: Dataset, choice: str) -> Dataset:
@@ -191,8 +225,7 @@ def only_numbers(table: Dataset, choice: str) -> Dataset:
             "--model auto accepts missing values"
         )
     numeric = pd.DataFrame(numbers, columns=table.X.columns, index=table.X.index)
-    rows = np.flatnonzero(complete)
-    return replace(replace(table, X=numeric).take(rows), n_dropped=n_dropped)
+    return replace(table, X=numeric, n_dropped=n_dropped).take(np.flatnonzero(complete))
 
 
 def split_table(
@@ -203,9 +236,7 @@ def split_table(
         raise InputError(f"--test-fraction must be at least 0 and below 1; got {test_fraction}")
     if max_rows is not None and max_rows < MIN_ROWS:
         raise InputError(f"--max-rows must be at least {MIN_ROWS}; got {max_rows}")
-    n_test = round(test_fraction * len(table))
-    if test_fraction > 0:
-        n_test = max(n_test, 2)
+    n_test = max(round(test_fraction * len(table)), 2) if test_fraction > 0 else 0
     if len(table) - n_test < MIN_ROWS:
         raise InputError(
             f"{table.source} has {counted(len(table), 'row')} that can be used, too few to train "
@@ -222,16 +253,17 @@ def split_table(
         train = train[:max_rows]
     rows, scored = table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
     _check_weights(rows, "training")
-    _check_weights(scored, "held-out")
-    if scored is not None and table.has_classes:
-        strange = unseen_words(scored.y, np.unique(rows.y), "held-out rows")
-        if strange:
+    if scored is not None:
+        _check_weights(scored, "held-out")
+        if table.has_classes and (
+            strange := unseen_words(scored.y, np.unique(rows.y), "held-out rows")
+        ):
             note(strange)
     return rows, scored
 
 
-def _check_weights(part: Dataset | None, which: str) -> None:
-    if part is not None and part.weights is not None and not part.weights.any():
+def _check_weights(part: Dataset, which: str) -> None:
+    if part.weights is not None and not part.weights.any():
         raise InputError(
             f"column {part.roles.weights!r} of {part.source} gives all {len(part):,} {which} rows "
             "the weight 0; hold out others, with another --seed or without --time-split"
@@ -239,48 +271,39 @@ def _check_weights(part: Dataset | None, which: str) -> None:
 
 
 def _held_out(table: Dataset, order: np.ndarray, n_test: int) -> np.ndarray:
-    """Which rows are held out, about `n_test` of them."""
+    """Which rows are held out, about `n_test` of them; groups and equal times stay together."""
     held_out = np.zeros(len(table), dtype=bool)
-    if n_test == 0:
+    held_out[order[:n_test]] = True
+    if n_test == 0 or (table.time is None and table.group is None):
         return held_out
     if table.time is not None:
-        return _latest(table, n_test)
-    if table.group is None:
-        held_out[order[:n_test]] = True
-        return held_out
-    # Take groups in random order while that brings the number of rows closer to `n_test`.
-    _, group, sizes = np.unique(table.group, return_inverse=True, return_counts=True)
+        cut = np.sort(table.time)[-n_test]
+        late, later = table.time >= cut, table.time > cut
+        # Rows at the cut belong to the part that brings the number closer to `n_test`.
+        held_out = later if n_test - later.sum() < late.sum() - n_test else late
+        why = (
+            f"column {table.roles.time!r} of {table.source} has too few different times to hold "
+            f"out the last {n_test} rows"
+        )
+    else:
+        assert table.group is not None
+        _, group, sizes = np.unique(table.group, return_inverse=True, return_counts=True)
+        held_out = _some_groups(group, sizes, order, n_test)
+        why = (
+            f"column {table.roles.group!r} of {table.source} has {len(sizes)} groups, which cannot "
+            f"be divided into {len(table) - n_test} rows to train on and {n_test} held out"
+        )
+    if held_out.sum() < 2 or np.sum(~held_out) < MIN_ROWS:
+        raise InputError(why)
+    return held_out
+
+
+def _some_groups(
+    group: np.ndarray, sizes: np.ndarray, order: np.ndarray, n_test: int
+) -> np.ndarray:
+    """Rows of groups in random order, taken while they bring the number closer to `n_test`."""
     chosen, n_chosen = np.zeros(len(sizes), dtype=bool), 0
     for one in dict.fromkeys(group[order]):
         if abs(n_chosen + sizes[one] - n_test) < abs(n_chosen - n_test):
             chosen[one], n_chosen = True, n_chosen + sizes[one]
-    held_out = chosen[group]
-    if n_chosen < 2 or len(table) - n_chosen < MIN_ROWS:
-        raise InputError(
-            f"column {table.roles.group!r} of {table.source} has {len(sizes)} groups, which cannot "
-            f"be divided into {len(table) - n_test} rows to train on and {n_test} held out"
-        )
-    return held_out
-
-
-def _latest(table: Dataset, n_test: int) -> np.ndarray:
-    """The last rows in time; rows with equal times stay together."""
-    assert table.time is not None
-    ordered = np.sort(table.time)
-    cut = ordered[len(ordered) - n_test]
-    # Rows at the cut belong to the part that brings the number closer to `n_test`.
-    n_from, n_after = int(np.sum(table.time >= cut)), int(np.sum(table.time > cut))
-    late = table.time > cut if n_test - n_after < n_from - n_test else table.time >= cut
-    if late.sum() < 2 or len(table) - late.sum() < MIN_ROWS:
-        raise InputError(
-            f"column {table.roles.time!r} of {table.source} has too few different times to hold "
-            f"out the last {n_test} rows"
-        )
-    return late
-
-
-def split_words(roles: Roles) -> str:
-    """How rows were held out, in words."""
-    if roles.time is not None:
-        return f"the last by {roles.time}"
-    return "chosen at random" if roles.group is None else f"whole groups of {roles.group}"
+    return chosen[group]

@@ -11,13 +11,20 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -53,19 +60,11 @@ def printable(text: str) -> str:
     >>> printable("power \x1b[31m")
     'power \\\\x1b[31m'
     """
-    if text.isprintable():
-        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    Examples
-    --------
-    >>> counted(1, "stage"), counted(1200, "row")
-    ('1 stage', '1,200 rows')
-    """
+    """A number of things: 1 stage, 1,200 rows."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
@@ -81,7 +80,7 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
     table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in pairs:
         table.add_row(cell(name), cell(value))
-    _stdout().print(table)
+    stdout().print(table)
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
@@ -91,20 +90,19 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str |
         table.add_column(cell(name), justify="right" if j else "left")
     for row in rows:
         table.add_row(*map(cell, row))
-    _stdout().print(table)
+    stdout().print(table)
 
 
-def _stdout() -> Console:
-    """Console for results; 120 columns wide if standard output is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+def stdout(width: int = 120) -> Console:
+    """Console for results; `width` counts if standard output is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False)
 
 
-def print_json(value: Mapping[str, object]) -> None:
+def print_json(value: object) -> None:
     """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
-    text = json.dumps(_without_nan(value), ensure_ascii=False)
-    if not text.isprintable():  # only strings can contain such characters
-        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    sys.stdout.write(text + "\n")
+    text = json.dumps(_without_nan(value), ensure_ascii=False, default=str)
+    # Only strings can contain characters that steer a terminal.
+    sys.stdout.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n")
 
 
 def _without_nan(value: object) -> object:
@@ -112,9 +110,7 @@ def _without_nan(value: object) -> object:
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
-    if isinstance(value, float) and not abs(value) < float("inf"):
-        return None
-    return value
+    return None if isinstance(value, float) and not abs(value) < float("inf") else value
 
 
 @contextmanager
@@ -147,7 +143,7 @@ def _warnings_as_notes() -> Iterator[None]:
     """Print each warning of the library once, without the line of code."""
     said: set[str] = set()
 
-    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    def show(message: Warning | str, *_: object, **__: object) -> None:
         if str(message) not in said:
             said.add(str(message))
             note(str(message))
@@ -158,12 +154,12 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
-class Bar:
-    """A progress bar with the time left, on standard error, for slow work in a terminal.
+class Bar(Progress):
+    """A bar with the time left, on standard error, for slow work in a terminal.
 
-    A separate thread draws it every `refresh` seconds, beginning after `after` seconds, so that it
-    moves however long a single step takes. `also` is called with the share of work done, with or
-    without a terminal.
+    It appears after `after` seconds. The clock of a fit is read at every drawing, so the bar moves
+    however long a single step takes. `also` is called with the share of work done at every
+    drawing, even without a terminal.
     """
 
     def __init__(
@@ -172,89 +168,51 @@ class Bar:
         also: Callable[[float], None] | None = None,
         *,
         after: float = 1.0,
-        refresh: float = 0.2,
+        console: Console | None = None,
     ):
-        self._description = description
-        self._also = also
-        self._after, self._refresh = after, refresh
+        console = console or Console(stderr=True)
+        self._also, self._appears = also, time.monotonic() + after
         self._clock: Clock | None = None
         self._share = 0.0
-        self._start = time.monotonic()
-        self._progress: Progress | None = None
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        super().__init__(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("so far, time left"),
+            TimeRemainingColumn(),
+            console=console,
+            refresh_per_second=5,
+            speed_estimate_period=600.0,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),  # a piped table would land in the bar
+            disable=also is None and not console.is_terminal,
+        )
+        self.describe(description)
 
     def describe(self, description: str) -> None:
         """Begin another piece of work, at 0 %."""
-        self._description, self._clock, self._share = description, None, 0.0
-        self._start = time.monotonic()
+        for task in self.task_ids:
+            self.remove_task(task)
+        self._clock, self._share = None, 0.0
+        self._work = self.add_task(description, total=1.0)
 
-    def update(self, share: float) -> None:
+    def reach(self, share: float) -> None:
         """Set the share of work done, 0 to 1; it never falls."""
         self._share = max(self._share, min(share, 1.0))
+        self.update(self._work, completed=self._share)
 
     def follow(self, clock: Clock) -> None:
         """Show the progress of a fit from now on."""
         self._clock = clock
 
-    def __enter__(self) -> Bar:
-        if self._also is not None or sys.stderr.isatty():
-            self._thread = threading.Thread(target=self._draw, daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
-        if self._progress is not None:
-            self._progress.stop()
-
-    def _draw(self) -> None:
-        begin, terminal = time.monotonic(), sys.stderr.isatty()
-        while not self._ended.wait(self._refresh):
-            if self._clock is not None:
-                self.update(self._clock.share())
-            if self._also is not None:
-                self._also(self._share)
-            if terminal and time.monotonic() - begin > self._after:
-                self._show(time.monotonic() - self._start)
-
-    def _show(self, elapsed: float) -> None:
-        if self._progress is None:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[done]}"),
-                TextColumn("{task.fields[left]}"),
-                console=Console(stderr=True),
-                transient=True,
-                redirect_stdout=False,
-            )
-            self._task = self._progress.add_task("", total=None, done="", left="")
-            self._progress.start()
-        self._progress.update(
-            self._task,
-            description=self._description,
-            completed=self._share,
-            total=1.0 if self._share else None,
-            done=f"{min(self._share, 0.99):4.0%}" if self._share else "",
-            left=time_left(elapsed, self._share) or f"{elapsed:.0f} s so far",
-        )
-
-
-def time_left(elapsed: float, share: float) -> str:
-    """Time left in words, estimated from the share done; empty if it is too early.
-
-    Examples
-    --------
-    >>> time_left(30.0, 0.5), time_left(600.0, 0.1), time_left(3.0, 0.01)
-    ('about 30 s left', 'about 90 min left', '')
-    """
-    if share < 0.05:
-        return ""
-    left = max(elapsed * (1.0 - share) / share, 1.0)
-    return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What rich draws, five times a second, in a thread of its own."""
+        if self._clock is not None:
+            self.reach(self._clock.share())
+        if self._also is not None:
+            self._also(self._share)
+        return super().get_renderables() if time.monotonic() > self._appears else ()
 
 
 class Watchdog:

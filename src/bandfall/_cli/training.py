@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import bandfall
-from bandfall._cli.classes import Task
 from bandfall._cli.read_table import Style
 from bandfall._cli.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall._cli.terminal import Bar, InputError, Watchdog, note
@@ -28,6 +26,7 @@ from bandfall._estimators import (
 from bandfall._estimators.view import Story, last_step, last_step_prefix, story_of
 from bandfall._products import check_device
 from bandfall._search.clock import observed_by
+from bandfall._targets.scores import Scores
 from bandfall._typing import Estimator, JsonDict, Weights
 from bandfall.descent import Status
 
@@ -37,76 +36,16 @@ MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
 FEW_ROWS = 10  # a score on fewer rows is little more than chance
 
 
-class ModelChoice(StrEnum):
-    """Values of ``--model``."""
-
-    AUTO = "auto"
-    KGDD = "kgdd"
-    KRR_CV = "krr-cv"
-
-
-class Device(StrEnum):
-    """Values of ``--device``, which also takes addresses of Dask schedulers."""
-
-    AUTO = "auto"
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-def make_estimator(
-    choice: ModelChoice,
-    device: str = Device.AUTO,
-    max_seconds: float | None = None,
-    *,
-    classes: bool = False,
-) -> Estimator:
-    """The estimator for ``--model``, for numbers or classes."""
-    if max_seconds is not None and choice is not ModelChoice.AUTO:
-        raise InputError(f"--max-seconds works with --model auto only, not {choice}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise InputError(f"--max-seconds {max_seconds:g} must be above 0")
-    if classes and choice is not ModelChoice.AUTO:
-        raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
-    if classes:
-        estimator: Estimator = bandfall.BandfallClassifier(max_seconds=max_seconds)
-    elif choice is ModelChoice.AUTO:
-        estimator = bandfall.BandfallRegressor(max_seconds=max_seconds)
-    elif choice is ModelChoice.KRR_CV:
-        estimator = make_pipeline(StandardScaler(), KernelRidgeCV(n_jobs=-1))
-    else:
-        estimator = make_pipeline(StandardScaler(), KernelDescentRegressor())
-    return _on_device(estimator, device)
-
-
-def _on_device(estimator: Estimator, device: str) -> Estimator:
-    last = last_step(estimator)
-    if "://" not in device and device not in list(Device):
-        raise InputError(
-            f"--device {device} must be auto, cpu, cuda, or the address of a Dask scheduler such "
-            "as tcp://host:8786"
-        )
-    elsewhere = device not in (Device.AUTO, Device.CPU)
-    if "device" in last.get_params():
-        try:
-            last.set_params(device=str(device))
-            check_device(str(device) if elsewhere else None)
-        except (ValueError, ImportError) as error:
-            raise InputError(f"--device {device}: {error}") from None
-    elif elsewhere:
-        raise InputError(f"--device {device}: {type(last).__name__} computes on the CPU only")
-    return estimator
-
-
 @dataclass(frozen=True)
 class Choices:
     """Which model to train, for which task, on which device and rows."""
 
-    model: ModelChoice
-    device: str
-    test_fraction: float
-    max_rows: int | None
-    seed: int
-    task: Task
+    model: str = "auto"
+    device: str = "auto"
+    test_fraction: float = 0.2
+    max_rows: int | None = None
+    seed: int = 0
+    task: str = "auto"
     max_seconds: float | None = None
     checkpoint: Path | None = None
 
@@ -122,6 +61,40 @@ class Trained:
     interrupted: bool
 
 
+def make_estimator(choices: Choices, *, classes: bool = False) -> Estimator:
+    """The estimator for ``--model`` on its device, for numbers or classes."""
+    model, seconds = choices.model, choices.max_seconds
+    if seconds is not None and model != "auto":
+        raise InputError(f"--max-seconds works with --model auto only, not {model}")
+    if seconds is not None and not seconds > 0:
+        raise InputError(f"--max-seconds {seconds:g} must be above 0")
+    if classes and model != "auto":
+        raise InputError(f"--model {model} predicts numbers; classes need --model auto")
+    if model == "auto":
+        flagship = bandfall.BandfallClassifier if classes else bandfall.BandfallRegressor
+        return _on_device(flagship(max_seconds=seconds), choices.device)
+    last = KernelRidgeCV(n_jobs=-1) if model == "krr-cv" else KernelDescentRegressor()
+    return make_pipeline(StandardScaler(), _on_device(last, choices.device))
+
+
+def _on_device(estimator: Estimator, device: str) -> Estimator:
+    if "://" not in device and device not in ("auto", "cpu", "cuda"):
+        raise InputError(
+            f"--device {device} must be auto, cpu, cuda, or the address of a Dask scheduler such "
+            "as tcp://host:8786"
+        )
+    elsewhere = device not in ("auto", "cpu")
+    if "device" in estimator.get_params():
+        try:
+            estimator.set_params(device=device)
+            check_device(device if elsewhere else None)
+        except (ValueError, ImportError) as error:
+            raise InputError(f"--device {device}: {error}") from None
+    elif elsewhere:
+        raise InputError(f"--device {device}: {type(estimator).__name__} computes on the CPU only")
+    return estimator
+
+
 def train_on(
     source: str,
     roles: Roles,
@@ -133,16 +106,16 @@ def train_on(
 
     `progress` is called with the share of work done, 0 to 1, a few times a second.
     """
-    settings = (choices.model, choices.device, choices.max_seconds)
-    estimator = make_estimator(*settings)
+    estimator = make_estimator(choices)
     table = load_table(source, roles, style, choices.task)
     if table.has_classes:
-        estimator = make_estimator(*settings, classes=True)
-    elif choices.model is not ModelChoice.AUTO:
+        estimator = make_estimator(choices, classes=True)
+    elif choices.model != "auto":
         table = only_numbers(table, choices.model)
     rows, held_out = split_table(table, choices.test_fraction, choices.seed, choices.max_rows)
-    seconds, interrupted = _train(estimator, rows, progress, choices.checkpoint)
-    return Trained(estimator, rows, held_out, seconds, interrupted)
+    start = time.monotonic()
+    interrupted = _train(estimator, rows, progress, choices.checkpoint)
+    return Trained(estimator, rows, held_out, time.monotonic() - start, interrupted)
 
 
 def _train(
@@ -150,14 +123,13 @@ def _train(
     table: Dataset,
     progress: Callable[[float], None] | None,
     checkpoint: Path | None,
-) -> tuple[float, bool]:
-    """Fit with a progress bar; return the seconds, and whether Ctrl-C ended it."""
-    start, interrupted = time.monotonic(), False
-    model = last_step(estimator)
+) -> bool:
+    """Fit with a progress bar; return whether Ctrl-C ended it."""
+    model, interrupted = last_step(estimator), False
     # Callbacks need scikit-learn 1.9.
     watched = isinstance(model, KernelDescentRegressor) and hasattr(model, "set_callbacks")
-    if table.roles.missing and "missing" in model.get_params():
-        model.set_params(missing=table.roles.missing)
+    if table.style.missing and "missing" in model.get_params():
+        model.set_params(missing=list(table.style.missing))
     with Bar("fit", progress) as bar, observed_by(bar.follow), table.style.as_usual():
         if watched:
             model.set_callbacks(_PathWatch(bar))
@@ -167,8 +139,10 @@ def _train(
             Watchdog.spares_next = True
             estimator.fit(table.X, table.y, **extra)
         except KeyboardInterrupt:
-            if not _is_fitted(model):
-                raise
+            try:
+                check_is_fitted(model)
+            except NotFittedError:
+                raise KeyboardInterrupt from None
             interrupted = True
         except ValueError as error:  # names the column that is wrong
             raise InputError(f"{table.source}: {error}") from error
@@ -182,15 +156,7 @@ def _train(
             f"{table.source}: no feature varies in the training rows, so there is nothing to learn "
             "from"
         )
-    return time.monotonic() - start, interrupted
-
-
-def _is_fitted(model: Estimator) -> bool:
-    try:
-        check_is_fitted(model)
-    except NotFittedError:
-        return False
-    return True
+    return interrupted
 
 
 def fit_arguments(
@@ -198,24 +164,21 @@ def fit_arguments(
     weights: Weights,
     groups: np.ndarray | None,
     time: np.ndarray | None = None,
-    *,
     checkpoint: Path | None = None,
 ) -> JsonDict:
     """Additional arguments of `fit` that the model accepts."""
     model = last_step(estimator)
-    given = {"checkpoint": checkpoint, "sample_weight": weights, "time": time}
-    arguments: JsonDict = {
-        name: value
+    if groups is not None and not isinstance(model, BandfallRegressor | BandfallClassifier):
+        groups = None
+    if groups is not None and np.ptp(groups) == 0:
+        note("all training rows belong to one group: the search holds out single rows")
+        groups = None
+    given = {"checkpoint": checkpoint, "sample_weight": weights, "time": time, "groups": groups}
+    return {
+        last_step_prefix(estimator) + name: value
         for name, value in given.items()
         if value is not None and has_fit_parameter(model, name)
     }
-    if groups is not None and isinstance(model, BandfallRegressor | BandfallClassifier):
-        if np.ptp(groups) > 0:
-            arguments["groups"] = groups
-        else:
-            note("all training rows belong to one group: the search holds out single rows")
-    prefix = last_step_prefix(estimator)
-    return {prefix + name: value for name, value in arguments.items()}
 
 
 class _PathWatch:
@@ -234,7 +197,7 @@ class _PathWatch:
         self, estimator: Estimator, context: object, *, fitted_estimator: object = None
     ) -> bool:
         if isinstance(fitted_estimator, KernelDescentRegressor):
-            self._bar.update(path_progress(fitted_estimator.path_.r2, fitted_estimator.max_r2))
+            self._bar.reach(path_progress(fitted_estimator.path_.r2, fitted_estimator.max_r2))
         return False
 
 
@@ -252,20 +215,30 @@ def path_progress(r2: float, max_r2: float) -> float:
     return float(np.clip(np.log1p(-min(r2, 1.0 - left)) / np.log(left), 0.0, 1.0))
 
 
-def score_words(r2: float, n_rows: int) -> str:
-    """R² on `n_rows` rows, with a remark if it is not reliable.
+def score_words(scores: Scores, n_rows: int) -> str:
+    """R², or the accuracy of a classifier, on `n_rows` rows, with what limits its meaning.
 
     Examples
     --------
-    >>> score_words(0.91234, 1200), score_words(0.9, 2)
+    >>> score_words({"r2": 0.91234}, 1200), score_words({"r2": 0.9}, 2)
     ('0.9123 on 1,200 rows', '0.9000 on 2 rows, too few to be sure')
-    >>> score_words(float("nan"), 50)
-    'not defined on 50 rows: their targets are all equal'
+    >>> scores = {"accuracy": 0.9, "log_loss": 0.25, "auc": float("nan"), "calibration_error": 0.1}
+    >>> score_words({**scores, "n_unseen": 0}, 1200)
+    '90.0% on 1,200 rows (log-loss 0.2500, calibration error 0.1000)'
     """
-    if np.isnan(r2):
-        return f"not defined on {n_rows:,} rows: their targets are all equal"
-    few = ", too few to be sure" if n_rows < FEW_ROWS else ""
-    return f"{r2:.4f} on {n_rows:,} rows{few}"
+    if "r2" in scores:
+        few = ", too few to be sure" if n_rows < FEW_ROWS else ""
+        if np.isnan(scores["r2"]):
+            return f"not defined on {n_rows:,} rows: their targets are all equal"
+        return f"{scores['r2']:.4f} on {n_rows:,} rows{few}"
+    names = {"log_loss": "log-loss", "auc": "AUC", "calibration_error": "calibration error"}
+    known = [
+        f"{name} {scores[key]:.4f}" for key, name in names.items() if scores[key] == scores[key]
+    ]
+    rest = f" ({', '.join(known)})" if known else ""
+    n_unseen = int(scores["n_unseen"])
+    strange = f", {n_unseen:,} of them in classes without training rows" if n_unseen else ""
+    return f"{scores['accuracy']:.1%} on {n_rows:,} rows{strange}{rest}"
 
 
 def why_ended(story: Story, status: Status) -> str:

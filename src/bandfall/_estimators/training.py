@@ -40,8 +40,9 @@ from bandfall.kernels._kernel import Kernel
 from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
 
-# From this number of rows on, everything is computed in float32.
+# From this number of rows, or of rows² × columns, on, everything is computed in float32.
 _FLOAT32_ROWS = 500
+_FLOAT32_TERMS = 1e7
 _FEWEST = 4  # rows that a search needs
 
 
@@ -162,7 +163,6 @@ def _encoded_rows(
 ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
     """Encode features and target for the search; target columns have zero mean."""
     weights, groups, values = given.weights, given.group_numbers(), given.values
-    dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
     evidence = None if weights is None else evidence_weights(weights)
     if remote is None:
         target, codes = given.target.coded(values, evidence, given.dtype)
@@ -170,6 +170,8 @@ def _encoded_rows(
         target, codes = remote.target.coded(remote.values, None, given.dtype)
         values, codes = remote.values[remote.numbers], codes[remote.numbers]
     table = prepare_table(given.table, missing=model.missing)
+    many = len(given) >= _FLOAT32_ROWS or len(given) ** 2 * table.width >= _FLOAT32_TERMS
+    dtype = np.dtype(np.float32 if many else np.float64)
     each = np.arange(len(given))
     model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
     _warn_of_target(model.leaks_, target)

@@ -36,19 +36,19 @@ def leaks(
         return {}
     random = np.random.RandomState(0)
     some = np.sort(random.permutation(len(codes))[:most])
-    columns = [column.values[some] for column in table.columns]
-    some = some[np.unique(np.column_stack([*columns, codes[some]]), axis=0, return_index=True)[1]]
+    values = [column.values[some] for column in table.columns]
+    some = some[np.unique(np.column_stack([*values, codes[some]]), axis=0, return_index=True)[1]]
     if len(some) < fewest:
         return {}
     table, codes, groups = table.take(some), codes[some], groups[some]
     numbers = np.unique(groups)
     order = numbers if ordered else random.permutation(numbers)
     new = np.isin(groups, order[-max(1, len(order) // 3) :])
-    explained = {}
-    for j in used:
-        loss = np.sum((codes[new] - _predicted(table.columns[j], codes, new)) ** 2)
-        total = float(np.sum((codes[new] - codes[new].mean(axis=0)) ** 2))
-        share = 1.0 - float(loss) / total if np.ptp(codes[new], axis=0).any() else 0.0
+    explained, columns = {}, table.columns
+    total = float(np.sum((codes[new] - codes[new].mean(axis=0)) ** 2))
+    for j in used if np.ptp(codes[new], axis=0).any() else []:
+        loss = np.sum((codes[new] - _predicted(columns[j], codes, new)) ** 2)
+        share = 1.0 - float(loss) / total
         if share >= least:
             explained[str(j) if table.names is None else table.names[j]] = share
     return {

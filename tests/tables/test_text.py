@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandfall.tables._text import (
-    are_clocks,
-    clocks,
     date_style,
-    dates,
+    doubtful,
     is_ambiguous_date,
+    is_number,
     number_style,
-    numbers,
+    read,
     slips,
+    style_of,
+    usual_style,
 )
 
 
@@ -40,7 +41,7 @@ from bandfall.tables._text import (
 )
 def test_numbers(levels, style, values):
     assert number_style(levels) == style
-    np.testing.assert_array_equal(numbers(levels, style), values)
+    np.testing.assert_array_equal(read(levels, style), values)
 
 
 @pytest.mark.parametrize(
@@ -80,16 +81,16 @@ def test_a_few_slips_of_the_pen_are_found(levels, wrong):
 
 def test_a_level_that_is_no_number_is_named():
     with pytest.raises(ValueError, match="'many' is not a number"):
-        numbers(["1", "many"], "point")
+        read(["1", "many"], "point")
 
 
 @given(values=st.lists(st.floats(-1e9, 1e9), min_size=1))
 def test_what_python_writes_is_read(values):
     levels = [repr(value) for value in values]
     assert number_style(levels) == "point"
-    assert numbers(levels, "point").tolist() == values
+    assert read(levels, "point").tolist() == values
     commas = [text.replace(".", ",") for text in levels]
-    assert numbers(commas, "comma").tolist() == values
+    assert read(commas, "comma").tolist() == values
 
 
 MOMENT = datetime.datetime(2024, 3, 31, 14, 5, 9)
@@ -113,11 +114,11 @@ SECONDS = (MOMENT - datetime.datetime(1970, 1, 1)).total_seconds()
 )
 def test_dates(text, style):
     assert date_style([text]) == style
-    assert dates([text], style).tolist() == [SECONDS]
+    assert read([text], style).tolist() == [SECONDS]
 
 
 def test_fractions_of_seconds():
-    assert dates(["1970-01-01 00:00:01.25"], "iso").tolist() == [1.25]
+    assert read(["1970-01-01 00:00:01.25"], "iso").tolist() == [1.25]
 
 
 @pytest.mark.parametrize(
@@ -142,19 +143,30 @@ def test_day_and_month_in_doubt():
 
 
 def test_clocks():
-    assert are_clocks(["7:30", "23:59:59"])
-    assert clocks(["7:30", " 23:59:59"]).tolist() == [27000.0, 86399.0]
+    assert style_of("duration", ["7:30", "23:59:59"])
+    assert read(["7:30", " 23:59:59"], "clock").tolist() == [27000.0, 86399.0]
     days = ["2 days", "1 day, 2:00:00", "0 days 01:00:00.500000", "-1 days +23:00:00", "100:00"]
-    assert are_clocks(days)
-    assert clocks(days).tolist() == [172800.0, 93600.0, 3600.5, -3600.0, 360000.0]
-    assert not are_clocks(["7:30", "7:60"])
+    assert style_of("duration", days)
+    assert read(days, "clock").tolist() == [172800.0, 93600.0, 3600.5, -3600.0, 360000.0]
+    assert not style_of("duration", ["7:30", "7:60"])
     assert not any(
-        are_clocks([text]) for text in ("days", "1 days 3:7", "3", "1 days 2", "1 days x")
+        style_of("duration", [text]) for text in ("days", "1 days 3:7", "3", "1 days 2", "1 days x")
     )
     with pytest.raises(ValueError, match=r"'late' is not a time \(12:30\)"):
-        clocks(["late"])
+        read(["late"], "clock")
 
 
 def test_a_level_that_is_no_date_is_named():
     with pytest.raises(ValueError, match=r"'soon' is not a date \(iso\)"):
-        dates(["soon"], "iso")
+        read(["soon"], "iso")
+
+
+def test_a_number_in_both_styles():
+    assert [is_number("1.234", style) for style in ("point", "comma")] == [True, True]
+    assert not is_number("1.234,5", "point")
+    assert number_style(["41.435", "950"]) == "point"
+    with usual_style("comma"):
+        assert number_style(["41.435", "950"]) == "comma"
+        assert number_style(["1.5"]) == "point"
+    assert doubtful(["950", "41.435"]) == "41.435"
+    assert doubtful(["1.5", "41.435"]) == doubtful(["950"]) == ""

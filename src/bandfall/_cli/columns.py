@@ -127,7 +127,7 @@ def times(column: pd.Series, name: str) -> np.ndarray:
                 f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or "
                 "dates as 2024-12-31"
             )
-        values = _at_levels(column, text.dates(levels, style))
+        values = _at_levels(column, text.read(levels, style))
     assert values is not None
     refuse(np.isnan(values), column, name, "no value", "; --time-split needs one in every row")
     return values
@@ -147,7 +147,7 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
             shown = level if len(level) <= 30 else level[:27] + "…"
             wrong = np.array([str(value) == level for value in column])
             refuse(wrong, column, name, repr(shown), f", where a number should be; {remedy}")
-    return _at_levels(column, text.numbers(levels, style))
+    return _at_levels(column, text.read(levels, style))
 
 
 def _floats(column: pd.Series) -> np.ndarray:

@@ -26,7 +26,7 @@ from bandfall._typing import Estimator, JsonDict, Unchecked
 from bandfall.report._columns import kind_of, series_of
 from bandfall.tables import Column, read_table
 from bandfall.tables._columns import categories
-from bandfall.tables._table import STYLES
+from bandfall.tables._table import KINDS
 
 
 def model_notes(trained: Trained) -> JsonDict:
@@ -133,7 +133,7 @@ def unpack_rows(kept: Unchecked, names: Sequence[str]) -> tuple[pd.DataFrame, np
 
 
 def _unpacked(kind: Unchecked, values: np.ndarray, levels: Unchecked) -> pd.Series:
-    if kind not in STYLES:
+    if kind not in KINDS:
         raise ValueError(f"a column of unknown kind {kind!r}")
     if kind != "category":
         return series_of(Column(kind, values))

@@ -245,29 +245,27 @@ def _learn(
     encoder: TableEncoder, table: Table, y: np.ndarray | None, weights: Weights, dtype: np.dtype
 ) -> tuple[FittedEncoding, np.ndarray]:
     """The encoding of a prepared table, and its encoded rows, including constant columns."""
-    columns, readings = table.columns, table.readings
+    readings = table.readings
     numeric = positions(readings, "number", "datetime", "duration")
-    values = np.empty((len(table), len(numeric) + len(positions(readings, "boolean"))))
-    for i, j in enumerate([*numeric, *positions(readings, "boolean")]):
-        values[:, i] = columns[j].values
-    missing = MissingValues.learn(values)
+    values = table.numbers([*numeric, *positions(readings, "boolean")])
+    missing, measured = MissingValues.learn(values), slice(len(numeric))
     filled, marks = missing.split(values)
-    scaled = np.concatenate([filled[:, : len(numeric)], marks], axis=1)
-    known = np.ones(scaled.shape, dtype=bool)
-    known[:, : len(numeric)] = ~np.isnan(values[:, : len(numeric)])
+    known = np.concatenate([~np.isnan(values[:, measured]), np.ones(marks.shape, bool)], axis=1)
+    scaled = np.concatenate([filled[:, measured], marks], axis=1)
     scaling = NUMBERS[encoder.numbers].learn(scaled, known, encoder.n_steps)
-    cycles, parts = [], [scaling.transform(scaled), filled[:, len(numeric) :]]
-    for i, j in enumerate(numeric):
-        if readings[j].kind == "datetime":
-            cycles.append(Cycles.learn(j, values[~np.isnan(values[:, i]), i]))
-            parts.append(cycles[-1].transform(filled[:, i]))
+    cycles = [
+        Cycles.learn(j, values[~np.isnan(values[:, i]), i])
+        for i, j in enumerate(numeric)
+        if readings[j].kind == "datetime"
+    ]
     categories, encoded = _learn_categories(encoder, table, y, weights)
     pairs, of_pairs = _learn_pairs(encoder, table, categories, y, weights)
-    Z = np.concatenate([*parts, *encoded, *of_pairs], axis=1)
-    varied = np.flatnonzero(np.ptp(Z, axis=0) > 0) if Z.size else np.zeros(0, dtype=int)
-    schema = _schema(table, categories)
-    fitted = FittedEncoding(schema, dtype, missing, scaling, cycles, categories, varied, pairs)
-    return fitted, Z
+    nothing = np.zeros(0, dtype=int)
+    parts = _schema(table, categories), dtype, missing, scaling, cycles, categories
+    fitted = FittedEncoding(*parts, order=nothing, pairs=pairs)
+    Z = np.concatenate([*fitted.number_parts(table), *encoded, *of_pairs], axis=1)
+    varied = np.flatnonzero(np.ptp(Z, axis=0) > 0) if Z.size else nothing
+    return replace(fitted, order=varied), np.ascontiguousarray(Z)
 
 
 def _learn_categories(
@@ -300,7 +298,9 @@ def _learn_pairs(
     y, weights = plain_targets(y, len(table)), row_weights(weights, len(table))
     places = [category.places(table.columns[category.position]) for category in categories]
     learned = [
-        PairMean.learn((categories[i], categories[j]), (places[i], places[j]), y, weights)
+        PairMean.learn(
+            categories[i].position, categories[j].position, places[i], places[j], y, weights
+        )
         for i, j in telling_pairs(categories, places, y, weights)
     ]
     return [pair for pair, _ in learned], [encoded for _, encoded in learned]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -101,12 +100,8 @@ class FittedEncoding:
 
     def transform(self, table: Table) -> tuple[np.ndarray, dict[int, list[str | None]]]:
         """Encoded rows of a checked table, and unknown levels by input column."""
-        filled, marks = self.missing.split(self.numbers(table))
         unseen: dict[int, list[str | None]] = {}
-        parts = [self.scaling.transform(self.scaled_columns(filled, marks))]
-        if len(self.boolean):
-            parts.append(filled[:, len(self.numeric) :])
-        parts += [one.transform(filled[:, i]) for i, one in self._dates]
+        parts = self.number_parts(table)
         for one in self.categories:
             column = table.columns[one.position]
             encoded, rows = one.transform(column)
@@ -116,6 +111,21 @@ class FittedEncoding:
                 unseen[one.position] = [names[code] for code in np.unique(column.values[rows])]
         parts += [pair.transform(*self._places(pair, table)) for pair in self.pairs]
         return self.kept(parts), unseen
+
+    def number_parts(self, table: Table) -> list[np.ndarray]:
+        """Encoded numbers, booleans and dates of a checked table."""
+        filled, scaled = self._filled(table)
+        parts = [self.scaling.transform(scaled)]
+        if self.boolean:
+            parts.append(filled[:, len(self.numeric) :])
+        return parts + [one.transform(filled[:, i]) for i, one in self._dates]
+
+    def kept(self, parts: list[np.ndarray]) -> np.ndarray:
+        """The columns of the result, in the dtype of the encoding."""
+        encoded = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        if not np.array_equal(self.order, np.arange(encoded.shape[1])):
+            encoded = np.take(encoded, self.order, axis=1)
+        return encoded.astype(self.dtype, copy=False)
 
     def relearned(
         self, table: Table, y: np.ndarray, weights: Weights, new: Table
@@ -134,21 +144,45 @@ class FittedEncoding:
         list of (columns, training rows, new rows)
             Indices of encoded columns, and their values.
         """
+        targets, row_shares = plain_targets(y, len(table)), row_weights(weights, len(table))
+        # The place of each column in the result; columns of categories and pairs are the last.
+        places = np.full(len(self._all_outputs), -1)
+        places[self.order] = np.arange(len(self.order))
+        end = len(places) - sum(one.width for one in (*self.categories, *self.pairs))
         learned = []
-        for category in self.categories:
-            if category.uses_target:
-                j = category.position
-                again, encoded = category.learn(j, table.columns[j], y, weights)
-                later = again.transform(new.columns[j])[0]
-                learned.append((self._numbers_of(j, "category"), encoded, later))
-        targets, weights = plain_targets(y, len(table)), row_weights(weights, len(table))
-        for pair in self.pairs:
-            both = (self._by_position[pair.first], self._by_position[pair.second])
-            mean, encoded = PairMean.learn(both, self._places(pair, table), targets, weights)
-            later = mean.transform(*self._places(pair, new))
-            learned.append((self._numbers_of(pair.first, self._part(pair)), encoded, later))
-        # Columns that are constant over all rows are left out.
-        return [part for part in learned if len(part[0]) == part[1].shape[1]]
+        for one in (*self.categories, *self.pairs):
+            columns, end = places[end : end + one.width], end + one.width
+            if not one.uses_target or np.any(columns < 0):  # constant columns are left out
+                continue
+            if isinstance(one, PairMean):
+                known = self._places(one, table)
+                pair, encoded = PairMean.learn(one.first, one.second, *known, targets, row_shares)
+                later = pair.transform(*self._places(one, new))
+            else:
+                j = one.position
+                category, encoded = one.learn(j, table.columns[j], y, weights)
+                later = category.transform(new.columns[j])[0]
+            learned.append((columns, encoded, later))
+        return learned
+
+    def jacobian(self, table: Table) -> np.ndarray:
+        """See `TableEncoder.jacobian`."""
+        filled, scaled = self._filled(table)
+        slopes = self.scaling.jacobian(scaled)
+        slopes = np.where(self.scaling.columns < len(self.numeric), slopes, 0.0)
+        dates = [one.jacobian(filled[:, i]) for i, one in self._dates]
+        n_others = sum(one.width for one in (*self.categories, *self.pairs))
+        booleans, others = (
+            np.full((len(filled), n), np.nan) for n in (len(self.boolean), n_others)
+        )
+        return np.concatenate([slopes, booleans, *dates, others], axis=1)[:, self.order]
+
+    def _filled(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers and booleans without gaps, and the input of `scaling`: numbers and indicators."""
+        filled, marks = self.missing.split(table.numbers([*self.numeric, *self.boolean]))
+        if not self.boolean and not marks.shape[1]:
+            return filled, filled
+        return filled, np.concatenate([filled[:, : len(self.numeric)], marks], axis=1)
 
     def _places(self, pair: PairMean, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Positions of the levels of both columns of a pair, −1 for unknown ones."""
@@ -159,52 +193,6 @@ class FittedEncoding:
     @cached_property
     def _by_position(self) -> dict[int, CategoryEncoding]:
         return {one.position: one for one in self.categories}
-
-    def _part(self, pair: PairMean) -> str:
-        names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
-        return f"with {names[pair.second]}"
-
-    def _numbers_of(self, position: int, part: str) -> np.ndarray:
-        """Indices of the columns of one part of an input column, in the order of the result."""
-        places = {column: place for place, column in enumerate(self.order.tolist())}
-        outputs = enumerate(self._all_outputs)
-        own = [i for i, output in outputs if (output.source, output.part) == (position, part)]
-        return np.array([places[i] for i in own if i in places], dtype=int)
-
-    def jacobian(self, table: Table) -> np.ndarray:
-        """See `TableEncoder.jacobian`."""
-        filled, marks = self.missing.split(self.numbers(table))
-        slopes = self.scaling.jacobian(self.scaled_columns(filled, marks))
-        slopes = np.where(self.scaling.columns < len(self.numeric), slopes, 0.0)
-        parts = [slopes, np.full((len(filled), len(self.boolean)), np.nan)]
-        parts += [one.jacobian(filled[:, i]) for i, one in self._dates]
-        parts += [np.full((len(filled), one.width), np.nan) for one in self.categories]
-        parts += [np.full((len(filled), pair.width), np.nan) for pair in self.pairs]
-        return np.concatenate(parts, axis=1)[:, self.order]
-
-    def numbers(self, table: Table) -> np.ndarray:
-        """Numeric and boolean columns of a checked table, with NaN for missing values."""
-        if table.matrix is not None:
-            complete = len(self.numeric) == table.matrix.shape[1]
-            return table.matrix if complete else table.matrix[:, self.numeric]
-        positions = [*self.numeric, *self.boolean]
-        values = np.empty((len(table), len(positions)))
-        for i, position in enumerate(positions):
-            values[:, i] = table.columns[position].values
-        return values
-
-    def scaled_columns(self, filled: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """The input of `scaling`: numbers without gaps, then indicators."""
-        if not len(self.boolean) and not marks.shape[1]:
-            return filled
-        return np.concatenate([filled[:, : len(self.numeric)], marks], axis=1)
-
-    def kept(self, parts: list[np.ndarray]) -> np.ndarray:
-        """The columns of the result, in the dtype of the encoding."""
-        encoded = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        if not np.array_equal(self.order, np.arange(encoded.shape[1])):
-            encoded = np.take(encoded, self.order, axis=1)
-        return encoded.astype(self.dtype, copy=False)
 
     @cached_property
     def _dates(self) -> list[tuple[int, Cycles]]:
@@ -219,8 +207,16 @@ class FittedEncoding:
     @cached_property
     def _all_outputs(self) -> list[EncodedColumn]:
         """Descriptions of all encoded columns, kept or not."""
-        names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
-        outputs = [*self._number_outputs(names)]
+        names, filled = self._names, [*self.numeric, *self.boolean]
+        scaled = [(j, "number", names[j]) for j in self.numeric]
+        marked = [filled[i] for i in self.missing.marked]
+        scaled += [(j, "missing", f"{names[j]}_missing") for j in marked]
+        outputs = []
+        n_columns = np.bincount(self.scaling.columns, minlength=len(scaled))
+        for (j, part, name), n in zip(scaled, n_columns, strict=True):
+            numbered = self.scaling.suffix and (part == "number" or n > 1)
+            ends = [f"{self.scaling.suffix}{k + 1}" if numbered else "" for k in range(n)]
+            outputs += [EncodedColumn(j, part, name + end) for end in ends]
         outputs += [EncodedColumn(j, "boolean", names[j]) for j in self.boolean]
         for cycles in self.cycles:
             j, parts = cycles.position, [(p, f) for p in cycles.periods for f in ("sin", "cos")]
@@ -229,38 +225,33 @@ class FittedEncoding:
             j = category.position
             outputs += [EncodedColumn(j, "category", f"{names[j]}_{s}") for s in category.suffixes]
         for pair in self.pairs:
-            name = f"{names[pair.first]}_{names[pair.second]}_mean"
+            part, name = (
+                f"with {names[pair.second]}",
+                f"{names[pair.first]}_{names[pair.second]}_mean",
+            )
             ends = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
-            outputs += [EncodedColumn(pair.first, self._part(pair), name + end) for end in ends]
+            outputs += [EncodedColumn(pair.first, part, name + end) for end in ends]
         return outputs
 
-    def _number_outputs(self, names: list[str]) -> Iterator[EncodedColumn]:
-        """Numbers, then indicators of missing values; those with several columns are numbered."""
-        positions = [*self.numeric, *self.boolean]
-        sources = [(j, "number", names[j]) for j in self.numeric]
-        for i in self.missing.marked:
-            sources.append((positions[i], "missing", f"{names[positions[i]]}_missing"))
-        n_columns = np.bincount(self.scaling.columns, minlength=len(sources))
-        for (j, part, name), n in zip(sources, n_columns, strict=True):
-            numbered = self.scaling.suffix and (part == "number" or n > 1)
-            for k in range(n):
-                end = f"{self.scaling.suffix}{k + 1}" if numbered else ""
-                yield EncodedColumn(j, part, name + end)
+    @cached_property
+    def _names(self) -> list[str]:
+        return self.schema.names or [f"x{j}" for j in range(self.schema.width)]
 
     def describe(self) -> list[str]:
         """One line for each input column."""
-        return [self._line(j) for j in range(self.schema.width)]
-
-    def _line(self, position: int) -> str:
-        reading, levels = self.schema.readings[position], self.schema.levels[position]
-        name = self.schema.names[position] if self.schema.names else f"x{position}"
-        parts = [output.part for output in self.outputs if output.source == position]
-        kind = f"{len(levels)} levels" if levels else reading.kind
-        if reading.style:
-            kind += f" from text ({style_words(reading.style)})"
-        if reading.dropped or not parts:
-            return f"{name}: {kind}, dropped: {reading.dropped or 'constant'}"
-        extras = [part for part in dict.fromkeys(parts) if part not in ("number", "category")]
-        extra = f" ({', '.join(extras)})" if extras and extras != ["boolean"] else ""
-        columns = "1 column" if len(parts) == 1 else f"{len(parts)} columns"
-        return f"{name}: {kind} → {columns}{extra}"
+        lines = []
+        for j, (reading, levels) in enumerate(
+            zip(self.schema.readings, self.schema.levels, strict=True)
+        ):
+            parts = [output.part for output in self.outputs if output.source == j]
+            line = f"{self._names[j]}: " + (f"{len(levels)} levels" if levels else reading.kind)
+            if reading.style:
+                line += f" from text ({style_words(reading.style)})"
+            if reading.dropped or not parts:
+                lines.append(f"{line}, dropped: {reading.dropped or 'constant'}")
+                continue
+            extras = [part for part in dict.fromkeys(parts) if part not in ("number", "category")]
+            extra = f" ({', '.join(extras)})" if extras and extras != ["boolean"] else ""
+            columns = "1 column" if len(parts) == 1 else f"{len(parts)} columns"
+            lines.append(f"{line} → {columns}{extra}")
+        return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import numpy as np
 from bandfall._checks import ShapeChecker, check_instance
 from bandfall._warnings import warn_caller
 from bandfall.tables import _text as text
-from bandfall.tables._columns import Column, label, level
+from bandfall.tables._columns import Column, categories, label
 from bandfall.tables._numbers import is_constant
 from bandfall.tables._table import Reading, Table
 
@@ -52,7 +52,7 @@ def prepare_table(
     if table.matrix is not None:
         return replace(table, readings=readings)
     parts = [
-        column if reading.dropped else read_column(column, reading, label(table.names, j))
+        column if reading.dropped else _converted(column, reading, label(table.names, j))
         for j, (column, reading) in enumerate(zip(table.parts, readings, strict=True))
     ]
     return Table(table.names, None, parts, readings)
@@ -74,12 +74,10 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
     for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
         where = label(table.names, j)
         if reading.style:
-            how = text.style_words(reading.style) + _example(column, reading)
-            words = f"text read as {_NOUNS[reading.kind]} ({how})"
-            read.append(f"{where}: {words}{_gaps(column, reading)}")
+            read.append(f"{where}: {_how_read(column, reading)}")
         if reading.dropped not in ("", CONSTANT):
             dropped.append(f"{where} ({reading.dropped})")
-        elif reading.kind == "category" and (why := _nearly_numbers(column, _known_levels(column))):
+        elif reading.kind == "category" and (why := _nearly_numbers(column, list(_counts(column)))):
             categories.append(f"{where} ({why})")
     if read:
         message = "; ".join(read)
@@ -90,20 +88,15 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
         warn_caller(f"columns are taken as categories: {', '.join(categories)}")
 
 
-def _example(column: Column, reading: Reading) -> str:
-    """An ambiguous number, such as 1.234, and how it is read."""
-    if reading.kind != "number":
-        return ""
-    levels = [level for level in _known_levels(column) if level not in reading.missing]
-    doubtful = text.doubtful(levels)
-    return f": {doubtful} is {text.numbers([doubtful], reading.style)[0]:.10g}" if doubtful else ""
-
-
-def _gaps(column: Column, reading: Reading) -> str:
-    """The words in a column that count as missing, and how often they occur."""
-    counts = _counts(column)
-    words = [f"{word!r} ({counts[word]:,}×)" for word in reading.missing if word in counts]
-    return f", missing: {', '.join(words)}" if words else ""
+def _how_read(column: Column, reading: Reading) -> str:
+    """How text is converted, with an ambiguous number such as 1.234, and the words for gaps."""
+    counts, how = _counts(column), text.style_words(reading.style)
+    levels = [level for level in counts if level not in reading.missing]
+    if reading.kind == "number" and (doubtful := text.doubtful(levels)):
+        how += f": {doubtful} is {text.read([doubtful], reading.style)[0]:.10g}"
+    gaps = [f"{word!r} ({counts[word]:,}×)" for word in reading.missing if word in counts]
+    missing = f", missing: {', '.join(gaps)}" if gaps else ""
+    return f"text read as {_NOUNS[reading.kind]} ({how}){missing}"
 
 
 def learn_reading(column: Column, missing: Sequence[str] = ()) -> Reading:
@@ -122,7 +115,7 @@ def _learn_reading(column: Column) -> Reading:
         varied = np.ptp(column.values) > 0
         why = "its values differ only by rounding" if varied else CONSTANT
         return Reading(column.kind, dropped=why)
-    levels = _known_levels(column)
+    levels = list(_counts(column))
     if len(levels) == 1 and known.all():
         return Reading("category", dropped=CONSTANT)
     converted = None if column.declared else _text_reading(column, levels)
@@ -133,11 +126,10 @@ def _text_reading(column: Column, levels: list[str]) -> Reading | None:
     """How text is read as numbers or times; None if it is neither."""
     words = text.missing_words(_counts(column))
     values = [level for level in levels if level not in words]
-    if style := text.number_style(values):
-        return Reading("number", style, missing=words)
-    if style := text.date_style(values):
-        return Reading("datetime", style, missing=words)
-    return Reading("duration", text.CLOCK, missing=words) if text.are_clocks(values) else None
+    for kind in text.STYLES:
+        if style := text.style_of(kind, values):
+            return Reading(kind, style, missing=words)
+    return None
 
 
 def _why_no_category(column: Column, levels: list[str]) -> str:
@@ -164,11 +156,6 @@ def _without(column: Column, words: Sequence[str]) -> Column:
     return replace(column, values=np.where(np.isin(column.values, gone), -1, column.values))
 
 
-def _known_levels(column: Column) -> list[str]:
-    """Levels of a category that occur."""
-    return [column.levels[code] for code in np.unique(column.values[~column.missing])]
-
-
 def _nearly_numbers(column: Column, levels: list[str]) -> str:
     """A message if all but a few values of a text column are numbers; else empty."""
     if column.declared or len(levels) < _ID_ROWS:
@@ -189,84 +176,68 @@ def looks_like_id(values: np.ndarray) -> bool:
     return bool(np.all(np.diff(values) > 0) or np.ptp(values) < 2 * len(values))
 
 
-def read_column(
-    column: Column, reading: Reading, where: str, known: Callable[[str], bool] | None = None
-) -> Column:
-    """Convert a column to the kind that it had in training; raises ValueError if impossible.
+def positions(readings: Sequence[Reading], *kinds: str) -> list[int]:
+    """Positions of the used columns of these kinds."""
+    return [j for j, one in enumerate(readings) if one.kind in kinds and not one.dropped]
 
-    `where` names the column in messages. `known` returns whether a level of a category occurred in
-    training.
+
+def _converted(
+    column: Column, reading: Reading, where: str, levels: Sequence[str | None] = ()
+) -> Column:
+    """A column with the kind that it had in training; raises ValueError if impossible.
+
+    `where` names the column in messages. `levels` are those of a category in training, if known.
     """
-    if column.kind == "category" and reading.missing:
+    if column.kind == "category":
         column = _without(column, reading.missing)
     if column.kind == reading.kind:
         return column
     if column.missing.all():
-        return _empty(reading.kind, len(column.values))
-    if reading.kind == "category":
-        converted = _as_levels(column)
-        if known is None or any(known(one) for one in converted.levels):
-            return converted
-        raise _other_kind(where, reading, column)
+        gap = -1 if reading.kind == "category" else np.nan
+        return Column(reading.kind, np.full(len(column.values), gap))
     if column.kind == "category":
         return _from_text(column, reading, where)
+    if reading.kind == "category":
+        converted = _as_levels(column)
+        if not levels or not set(levels).isdisjoint(converted.levels):
+            return converted
     if reading.kind == "number" and column.kind == "boolean":
         return Column("number", column.values)
     if reading.kind == "boolean" and np.isin(column.values[~column.missing], (0, 1)).all():
         return Column("boolean", column.values)
-    raise _other_kind(where, reading, column)
-
-
-def _empty(kind: str, n_rows: int) -> Column:
-    if kind == "category":
-        return Column(kind, np.full(n_rows, -1, dtype=np.int64))
-    return Column(kind, np.full(n_rows, np.nan))
+    raise ValueError(f"{where} was a {reading.kind} in training and is a {column.kind} now")
 
 
 def _as_levels(column: Column) -> Column:
     """Numbers, booleans and dates as text, as `column_of_objects` would convert them."""
-    unique, codes = np.unique(column.values, return_inverse=True)
-    unique = unique[~np.isnan(unique)]  # NaN comes last
+    values: list[object] = column.values.tolist()
     if column.kind == "boolean":
-        names = ["True" if value else "False" for value in unique]
+        values = [one if np.isnan(one) else bool(one) for one in column.values]
     elif column.kind == "datetime":
-        names = [str(np.datetime64(round(value * 1e6), "us").item()) for value in unique]
-    else:
-        names = [str(level(value)) for value in unique]
-    codes = np.where(column.missing, -1, codes.reshape(-1))
-    return Column("category", codes.astype(np.int64), tuple(names))
+        values = (column.values * 1e6).round().astype("datetime64[us]").tolist()
+    return categories(values)
 
 
 def _from_text(column: Column, reading: Reading, where: str) -> Column:
     used = np.unique(column.values[column.values >= 0])
+    levels = [column.levels[code] for code in used]
     values = np.full(len(column.levels) + 1, np.nan)  # the last for missing values
     try:
-        values[used] = _values([column.levels[code] for code in used], reading)
+        if reading.kind in text.STYLES:
+            usual = text.style_of(reading.kind, levels) or text.STYLES[reading.kind][0]
+            values[used] = text.read(levels, reading.style or usual)
+        else:
+            values[used] = _truth(levels)
     except ValueError as error:
         raise ValueError(f"{where} was a {reading.kind} in training; {error}") from None
     return Column(reading.kind, values[column.values])
 
 
-def _values(levels: list[str], reading: Reading) -> np.ndarray:
-    if reading.kind == "number":
-        return text.numbers(levels, reading.style or text.number_style(levels) or "point")
-    if reading.kind == "datetime":
-        return text.dates(levels, reading.style or text.date_style(levels) or "iso")
-    if reading.kind == "duration":
-        return text.clocks(levels)
+def _truth(levels: list[str]) -> np.ndarray:
     words = [level.lower() for level in levels]
-    if {*words} <= {"true", "false", "1", "0"}:
-        return np.isin(words, ("true", "1")).astype(np.float64)
-    raise ValueError(f"{levels[0]!r} is not a {reading.kind}")
-
-
-def _other_kind(where: str, reading: Reading, column: Column) -> ValueError:
-    return ValueError(f"{where} was a {reading.kind} in training and is a {column.kind} now")
-
-
-def positions(readings: Sequence[Reading], *kinds: str) -> list[int]:
-    """Positions of the used columns of these kinds."""
-    return [j for j, one in enumerate(readings) if one.kind in kinds and not one.dropped]
+    if not {*words} <= {"true", "false", "1", "0"}:
+        raise ValueError(f"{levels[0]!r} is not a boolean")
+    return np.isin(words, ("true", "1")).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,26 +304,16 @@ class Schema:
         """
         table = self._aligned(table)
         if table.matrix is None or not self._plain:
-            columns = [self._read(column, j) for j, column in enumerate(table.columns)]
+            columns = [
+                column if reading.dropped else _converted(column, reading, self.label(j), levels)
+                for j, (column, reading, levels) in enumerate(
+                    zip(table.columns, self.readings, self.levels, strict=True)
+                )
+            ]
             table = Table(self.names, None, columns)
         if warn:
             self._warn_of_range(table)
         return table
-
-    @cached_property
-    def _plain(self) -> bool:
-        """Whether all used columns are numbers."""
-        return all(one.kind == "number" or one.dropped for one in self.readings)
-
-    @cached_property
-    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Limits beyond which values are far outside; infinite if unknown."""
-        reach = self.high - self.low
-        unused = np.array([bool(one.dropped) for one in self.readings]) | ~(reach > 0)
-        return (
-            np.where(unused, -np.inf, self.low - reach),
-            np.where(unused, np.inf, self.high + reach),
-        )
 
     def _aligned(self, table: Table) -> Table:
         if self.names is None or table.names is None or table.names == self.names:
@@ -361,47 +322,33 @@ class Schema:
                     f"X has {table.width} features, but the model was fitted to {self.width}"
                 )
             return table
-        places = {name: j for j, name in enumerate(table.names)}
-        missing = [
-            name
-            for name, reading in zip(self.names, self.readings, strict=True)
-            if name not in places and not reading.dropped
-        ]
+        columns = dict(zip(table.names, table.columns, strict=True))
+        used = [name for j, name in enumerate(self.names) if not self.readings[j].dropped]
+        missing = [name for name in used if name not in columns]
         if missing:
             raise ValueError(f"X lacks the columns {', '.join(map(repr, missing))}")
-        if table.matrix is not None and all(name in places for name in self.names):
-            return Table(self.names, table.matrix[:, [places[name] for name in self.names]])
-        columns, empty = table.columns, Column("number", np.full(len(table), np.nan))
-        ordered = [columns[places[name]] if name in places else empty for name in self.names]
-        return Table(self.names, None, ordered)
+        empty = Column("number", np.full(len(table), np.nan))
+        return Table(self.names, None, [columns.get(name, empty) for name in self.names])
 
-    def _read(self, column: Column, position: int) -> Column:
-        reading = self.readings[position]
-        if reading.dropped:
-            return column
-        levels = self.levels[position]
-        known = levels.__contains__ if levels else None
-        return read_column(column, reading, self.label(position), known)
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether all used columns are numbers."""
+        return all(one.kind == "number" or one.dropped for one in self.readings)
+
+    @cached_property
+    def _limits(self) -> tuple[list[int], np.ndarray, np.ndarray]:
+        """Positions of columns with a range, and the limits beyond which values are far outside."""
+        reach = self.high - self.low
+        known = [j for j, one in enumerate(self.readings) if reach[j] > 0 and not one.dropped]
+        return known, (self.low - reach)[known], (self.high + reach)[known]
 
     def _warn_of_range(self, table: Table) -> None:
-        low, high = self._limits
-        if table.matrix is not None:
-            far = ((table.matrix < low) | (table.matrix > high)).any(axis=0)
-            if not far.any():
-                return
-            positions = [int(j) for j in np.flatnonzero(far)]
-        else:
-            columns = enumerate(table.columns)
-            positions = [j for j, column in columns if self._is_far(column, j)]
-        if positions:
+        known, low, high = self._limits
+        values = table.numbers(known)
+        far = np.flatnonzero(((values < low) | (values > high)).any(axis=0))
+        if len(far):
             named = ", ".join(
                 f"{self.label(j)} (training: {self.low[j]:.6g} to {self.high[j]:.6g})"
-                for j in positions
+                for j in (known[i] for i in far)
             )
             warn_caller(f"values far outside the range of the training rows: {named}")
-
-    def _is_far(self, column: Column, position: int) -> bool:
-        if self.readings[position].kind == "category" or self.readings[position].dropped:
-            return False
-        low, high = (limits[position] for limits in self._limits)
-        return bool(np.any((column.values < low) | (column.values > high)))

@@ -35,6 +35,8 @@ class OneHotWithPairs(OneHot):
 class PairMean:
     """One number per target: the smoothed mean of a pair of levels, as in `TargetMean`."""
 
+    uses_target: ClassVar[bool] = True
+
     first: int  # the input columns
     second: int
     cells: np.ndarray  # (q, 2): positions of levels that met in training, in rising order
@@ -54,8 +56,10 @@ class PairMean:
     @classmethod
     def learn(
         cls,
-        pair: tuple[CategoryEncoding, CategoryEncoding],
-        places: tuple[np.ndarray, np.ndarray],
+        first: int,
+        second: int,
+        first_places: np.ndarray,
+        second_places: np.ndarray,
         y: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[PairMean, np.ndarray]:
@@ -63,12 +67,12 @@ class PairMean:
 
         As in `TargetMean`, the numbers of a row do not depend on its own target.
         """
-        numbers, cells = np.unique(cell_numbers(*places), return_inverse=True)
+        numbers, cells = np.unique(cell_numbers(first_places, second_places), return_inverse=True)
         means = smoothed_means(cells, y, weights, len(numbers))
         known = numbers >= 0  # unknown levels are neutral
         encoded = out_of_fold(cells, y, weights, len(numbers))
         both = np.stack(np.divmod(numbers[known], MAX_LEVELS), axis=1)
-        return cls(pair[0].position, pair[1].position, both, means[known]), encoded
+        return cls(first, second, both, means[known]), encoded
 
     @property
     def width(self) -> int:

@@ -17,19 +17,12 @@ from bandfall.tables._columns import (
     columns_of_frame,
     label,
 )
-from bandfall.tables._text import CLOCK, DATE_STYLES, NUMBER_STYLES
+from bandfall.tables._text import STYLES
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-# Styles of text that can be converted to each kind.
-STYLES = {
-    "number": NUMBER_STYLES,
-    "category": (),
-    "boolean": (),
-    "datetime": DATE_STYLES,
-    "duration": (CLOCK,),
-}
+KINDS = ("number", "category", "boolean", "datetime", "duration")
 LARGEST = 1e300  # differences of larger values may overflow
 
 
@@ -59,7 +52,7 @@ class Reading:
         check_instance("missing", self.missing, tuple)
         for word in self.missing:
             check_instance("missing", word, str)
-        if self.style not in ("", *STYLES.get(self.kind, ())) or self.kind not in STYLES:
+        if self.kind not in KINDS or self.style not in ("", *STYLES.get(self.kind, ())):
             raise ValueError(f"a column of kind {self.kind!r} and style {self.style!r} is unknown")
 
 
@@ -95,6 +88,16 @@ class Table:
     def width(self) -> int:
         """Number of columns."""
         return len(self.parts) if self.matrix is None else self.matrix.shape[1]
+
+    def numbers(self, positions: list[int]) -> np.ndarray:
+        """Columns of numbers, booleans or times, shape (n, len(positions)), NaN for gaps."""
+        if self.matrix is not None:
+            complete = len(positions) == self.matrix.shape[1]
+            return self.matrix if complete else self.matrix[:, positions]
+        values = np.empty((len(self), len(positions)))
+        for i, position in enumerate(positions):
+            values[:, i] = self.parts[position].values
+        return values
 
     def __len__(self) -> int:
         return len(self.parts[0].values) if self.matrix is None else len(self.matrix)

@@ -12,14 +12,15 @@ import datetime
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
 import numpy as np
 
 NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
-CLOCK = "clock"
+# Styles of text that can be converted to each kind of column.
+STYLES = {"number": NUMBER_STYLES, "datetime": DATE_STYLES, "duration": ("clock",)}
 _STYLE_WORDS = {"point": "decimal point", "comma": "decimal comma", "iso": "year first"}
 # Words for a missing value, and errors of formulas in spreadsheets.
 _FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
@@ -43,18 +44,27 @@ _NUMBERS = {
     )
     for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
 }
+_PLAIN = {
+    "point": str.maketrans("", "", _SPACES + ","),
+    "comma": str.maketrans(",", ".", _SPACES + "."),
+}
 _POINTS_AND_COMMAS = str.maketrans(",.", ".,")
 _UNITS = "%$€£¥"
 _UNIT = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$")
 _CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # codes with leading zeros: 01234
 
 _CLOCK = (
-    r"(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([AaPp][Mm])?"
-    r"\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?"
+    r"(?:[T ]+(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<rest>\d{1,9}))?)?"
+    r"\s*(?P<half>[AaPp][Mm])?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
+_YEAR, _MONTH, _DAY = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
 _DATES = {
-    "iso": re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}", re.ASCII),
-    "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}", re.ASCII),
+    style: re.compile(rf"{first}(?P<sign>[-/.]){second}(?P=sign){third}{_CLOCK}", re.ASCII)
+    for style, first, second, third in (
+        ("iso", _YEAR, _MONTH, _DAY),
+        ("day first", _DAY, _MONTH, _YEAR),
+        ("month first", _MONTH, _DAY, _YEAR),
+    )
 }
 _PLAIN_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?", re.ASCII)
 _HOURS = re.compile(
@@ -62,8 +72,6 @@ _HOURS = re.compile(
     r"(?:(\d{1,3}):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?)?",
     re.ASCII,
 )
-_DATES["month first"] = _DATES["day first"]
-_ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
 
 
 def style_words(style: str) -> str:
@@ -73,14 +81,7 @@ def style_words(style: str) -> str:
 
 @contextmanager
 def usual_style(style: str) -> Iterator[None]:
-    """Read numbers that fit both styles, such as 1.234, in this style.
-
-    Examples
-    --------
-    >>> with usual_style("comma"):
-    ...     number_style(["41.435", "950"]), number_style(["1.5"])
-    ('comma', 'point')
-    """
+    """Read numbers that fit both styles, such as 1.234, in this style."""
     token = _usual.set(style)
     try:
         yield
@@ -105,21 +106,13 @@ def number_style(levels: Iterable[str]) -> str | None:
     if not known or any(_CODE.fullmatch(text) for text in known):
         return None
     for style in sorted(NUMBER_STYLES, key=lambda style: style != _usual.get()):
-        if all(is_number(text, style) for text in known):
+        if _all_are(known, style):
             return style if len({_unit(text) for text in known}) == 1 else None
     return None
 
 
 def doubtful(levels: Iterable[str]) -> str:
-    """The first level whose value depends on the style; empty if there is none.
-
-    Also empty if only one style fits all levels.
-
-    Examples
-    --------
-    >>> doubtful(["950", "41.435"]), doubtful(["1.5", "41.435"]), doubtful(["950"])
-    ('41.435', '', '')
-    """
+    """The first level whose value depends on the style; empty if one style does not fit all."""
     known = _present(levels)
     if not all(is_number(text, style) for text in known for style in NUMBER_STYLES):
         return ""
@@ -157,13 +150,7 @@ def _present(levels: Iterable[str]) -> list[str]:
 
 
 def slips(levels: Iterable[str]) -> list[str]:
-    """The levels that are not numbers if nearly all others are; else empty.
-
-    Examples
-    --------
-    >>> slips([*map(str, range(30)), "4o"]), slips(["1", "2", "three"])
-    (['4o'], [])
-    """
+    """The levels that are not numbers if nearly all others are; else empty."""
     known = _present(levels)
     if any(_CODE.fullmatch(text) for text in known):
         return []
@@ -173,26 +160,8 @@ def slips(levels: Iterable[str]) -> list[str]:
     return wrong if len(wrong) < _FEW * len(known) else []
 
 
-def numbers(levels: Sequence[str], style: str) -> np.ndarray:
-    """Levels as numbers, NaN for gaps; raises ValueError for the first that is not a number."""
-    found = np.full(len(levels), np.nan)
-    for i, text in enumerate(levels):
-        value = _number(text.strip(), style)
-        if value is not None:
-            found[i] = value
-        elif not is_gap(text):
-            raise ValueError(f"{text!r} is not a number")
-    return found
-
-
 def is_number(text: str, style: str) -> bool:
-    """Whether a text is a number in this style.
-
-    Examples
-    --------
-    >>> [is_number("1.234", style) for style in NUMBER_STYLES], is_number("1.234,5", "point")
-    ([True, True], False)
-    """
+    """Whether a text is a number in this style."""
     return _number(text.strip(), style) is not None
 
 
@@ -232,10 +201,7 @@ def _number(text: str, style: str) -> float | None:
     text = _UNIT.sub(r"\1", text.replace("−", "-"), count=1)
     if not _NUMBERS[style].fullmatch(text):
         return None
-    group, decimal = (",", ".") if style == "point" else (".", ",")
-    for sign in (*_SPACES, group):
-        text = text.replace(sign, "")
-    value = float(text.replace(decimal, "."))
+    value = float(text.translate(_PLAIN[style]))
     return value if math.isfinite(value) else None
 
 
@@ -250,7 +216,7 @@ def date_style(levels: Iterable[str]) -> str | None:
     ('day first', None)
     """
     known = _present(levels)
-    fits = [style for style in DATE_STYLES if known and _all_dates(known, style)]
+    fits = [style for style in DATE_STYLES if _all_are(known, style)]
     if len(fits) == 2 and all("." in text.split()[0] for text in known):
         return "day first"  # dates with points have the day first
     return fits[0] if len(fits) == 1 else None
@@ -259,71 +225,74 @@ def date_style(levels: Iterable[str]) -> str | None:
 def is_ambiguous_date(levels: Iterable[str]) -> bool:
     """Whether these are dates both with the day first and with the month first."""
     known = _present(levels)
-    return bool(known) and date_style(known) is None and _all_dates(known, "month first")
+    return date_style(known) is None and _all_are(known, "month first")
 
 
-def _all_dates(levels: list[str], style: str) -> bool:
-    return _date(levels[0], style) is not None and not np.isnan(_seconds(levels, style)).any()
+def style_of(kind: str, levels: Iterable[str]) -> str | None:
+    """The style in which all of these are numbers, dates or times; None if there is none."""
+    if kind == "number":
+        return number_style(levels)
+    if kind == "datetime":
+        return date_style(levels)
+    return "clock" if _all_are(_present(levels), "clock") else None
 
 
-def dates(levels: Sequence[str], style: str) -> np.ndarray:
-    """Seconds since 1970, NaN for gaps; raises ValueError for the first that is not a date."""
-    found = _seconds(levels, style)
-    for i in np.flatnonzero(np.isnan(found)).tolist():
-        if not is_gap(levels[i]):
-            raise ValueError(f"{levels[i]!r} is not a date ({style})")
-    return found
-
-
-def _seconds(levels: Sequence[str], style: str) -> np.ndarray:
-    """Seconds since 1970, NaN for levels that are not dates."""
-    if style == "iso" and all(_PLAIN_ISO.fullmatch(text) for text in levels):
-        try:  # a hundred times faster than one by one
-            return np.array(levels, dtype="datetime64[s]").astype(np.float64)
-        except ValueError:  # a day that does not exist
-            pass
-    return np.array([_date(text, style) for text in levels], dtype=np.float64)
-
-
-def are_clocks(levels: Sequence[str]) -> bool:
-    """Whether all of these are times (hours and minutes), days, or both.
+def read(levels: Sequence[str], style: str) -> np.ndarray:
+    """Levels as numbers or seconds, NaN for gaps; raises ValueError for the first of another style.
 
     Examples
     --------
-    >>> are_clocks(["7:30", "12:05:59", "1 days 02:00:00"]), are_clocks(["7:30", "late"])
-    (True, False)
+    >>> read(["1.234,5", "?"], "comma"), read(["1:30"], "clock"), read(["2.1.1970"], "day first")
+    (array([1234.5,    nan]), array([5400.]), array([86400.]))
     """
-    known = _present(levels)
-    return bool(known) and all(_HOURS.fullmatch(text) for text in known)
+    values = _values(levels, style)
+    for i in np.flatnonzero(np.isnan(values)).tolist():
+        if not is_gap(levels[i]):
+            noun = "a number" if style in NUMBER_STYLES else f"a date ({style})"
+            noun = "a time (12:30)" if style == "clock" else noun
+            raise ValueError(f"{levels[i]!r} is not {noun}")
+    return values
 
 
-def clocks(levels: Sequence[str]) -> np.ndarray:
-    """Times in seconds, NaN for gaps; raises ValueError for the first that is not a time."""
-    found = np.full(len(levels), np.nan)
-    for i, text in enumerate(levels):
-        match = _HOURS.fullmatch(text.strip())
-        if match is None and is_gap(text):
-            continue
-        if match is None:
-            raise ValueError(f"{text!r} is not a time (12:30)")
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
-        whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-        found[i] = whole + float(f"0.{match[5] or 0}")
-    return found
+def _all_are(levels: list[str], style: str) -> bool:
+    if not levels or np.isnan(_values(levels[:1], style)).any():
+        return False
+    return not np.isnan(_values(levels, style)).any()
+
+
+def _values(levels: Sequence[str], style: str) -> np.ndarray:
+    """Numbers, or seconds (of dates since 1970), NaN for other text."""
+    levels = [text.strip() for text in levels]
+    if style == "iso" and all(_PLAIN_ISO.fullmatch(text) for text in levels):
+        with suppress(ValueError):  # a day that does not exist
+            # A hundred times faster than one by one.
+            return np.array(levels, dtype="datetime64[s]").astype(np.float64)
+    if style in NUMBER_STYLES:
+        return np.array([_number(text, style) for text in levels], dtype=np.float64)
+    if style == "clock":
+        return np.array([_clock(text) for text in levels], dtype=np.float64)
+    return np.array([_date(text, style) for text in levels], dtype=np.float64)
+
+
+def _clock(text: str) -> float | None:
+    match = _HOURS.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds + float(f"0.{match[5] or 0}")
 
 
 def _date(text: str, style: str) -> float | None:
-    match = _DATES[style].fullmatch(text.strip())
+    match = _DATES[style].fullmatch(text)
     if match is None:
         return None
-    year, month, day = (int(match[group]) for group in _ORDER[style])
-    hour, minute, second = (int(match[group] or 0) for group in (5, 6, 7))
-    if match[9]:
-        if not 1 <= hour <= 12:
+    parts = [int(match[name] or 0) for name in ("year", "month", "day", "hour", "minute", "second")]
+    if match["half"]:
+        if not 1 <= parts[3] <= 12:
             return None
-        hour = hour % 12 + 12 * (match[9].lower() == "pm")
+        parts[3] = parts[3] % 12 + 12 * (match["half"].lower() == "pm")
     try:
-        moment = datetime.datetime(year, month, day, hour, minute, second)
+        moment = datetime.datetime(*parts)
     except ValueError:
         return None
-    return (moment - _EPOCH).total_seconds() + float(f"0.{match[8] or 0}")
+    return (moment - _EPOCH).total_seconds() + float(f"0.{match['rest'] or 0}")

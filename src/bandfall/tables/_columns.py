@@ -50,13 +50,7 @@ class Column:
 
 
 def label(names: Sequence[str] | None, position: int) -> str:
-    """Name of a column in messages.
-
-    Examples
-    --------
-    >>> label(["age"], 0), label(None, 0)
-    ("column 'age'", 'column 0')
-    """
+    """Name of a column in messages."""
     return f"column {position}" if names is None else f"column {names[position]!r}"
 
 
@@ -184,11 +178,6 @@ def level(value: object) -> str | None:
 
     Whole numbers are written without a decimal point, because a missing value elsewhere in the
     column turns integers into floats.
-
-    Examples
-    --------
-    >>> level(2.0), level("2"), level(None), level(" ")
-    ('2', '2', None, None)
     """
     if isinstance(value, str):
         return value if value and not value.isspace() else None

@@ -120,7 +120,10 @@ class TableEncoder:
         self.fitted, encoded = _learn(self, table, y, weights, np.dtype(dtype))
         Z = self.fitted.kept([encoded])
         if by_content:
-            order = order_by_content(Z)
+            # Sums over columns round differently in another order, and rounding can decide between
+            # models that are nearly equal.
+            keys = [column.tobytes() for column in Z[:2000].T]
+            order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=int)
             self.fitted = replace(self.fitted, order=self.fitted.order[order])
             Z = np.take(Z, order, axis=1)
         columns = table.columns
@@ -225,22 +228,6 @@ def encode_all(encoders: Mapping[str, TableEncoder], table: TableLike) -> dict[s
     }
 
 
-def order_by_content(Z: np.ndarray, n_rows: int = 2000) -> np.ndarray:
-    """An order of the columns of Z that depends only on their first values, not on their positions.
-
-    Sums over columns round differently in another order, and rounding can decide between models
-    that are nearly equal.
-
-    Examples
-    --------
-    >>> Z = np.array([[3.0, 1.0, 2.0]])
-    >>> np.array_equal(Z[:, order_by_content(Z)], Z[:, ::-1][:, order_by_content(Z[:, ::-1])])
-    True
-    """
-    keys = [column.tobytes() for column in Z[:n_rows].T]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=int)
-
-
 def _learn(
     encoder: TableEncoder, table: Table, y: np.ndarray | None, weights: Weights, dtype: np.dtype
 ) -> tuple[FittedEncoding, np.ndarray]:
@@ -261,8 +248,8 @@ def _learn(
     categories, encoded = _learn_categories(encoder, table, y, weights)
     pairs, of_pairs = _learn_pairs(encoder, table, categories, y, weights)
     nothing = np.zeros(0, dtype=int)
-    parts = _schema(table, categories), dtype, missing, scaling, cycles, categories
-    fitted = FittedEncoding(*parts, order=nothing, pairs=pairs)
+    schema = _schema(table, categories)
+    fitted = FittedEncoding(schema, dtype, missing, scaling, cycles, categories, nothing, pairs)
     Z = np.concatenate([*fitted.number_parts(table), *encoded, *of_pairs], axis=1)
     varied = np.flatnonzero(np.ptp(Z, axis=0) > 0) if Z.size else nothing
     return replace(fitted, order=varied), np.ascontiguousarray(Z)

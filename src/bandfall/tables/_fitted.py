@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -148,9 +149,9 @@ class FittedEncoding:
         # The place of each column in the result; columns of categories and pairs are the last.
         places = np.full(len(self._all_outputs), -1)
         places[self.order] = np.arange(len(self.order))
-        end = len(places) - sum(one.width for one in (*self.categories, *self.pairs))
+        end = len(places) - sum(one.width for one in self._others)
         learned = []
-        for one in (*self.categories, *self.pairs):
+        for one in self._others:
             columns, end = places[end : end + one.width], end + one.width
             if not one.uses_target or np.any(columns < 0):  # constant columns are left out
                 continue
@@ -171,7 +172,7 @@ class FittedEncoding:
         slopes = self.scaling.jacobian(scaled)
         slopes = np.where(self.scaling.columns < len(self.numeric), slopes, 0.0)
         dates = [one.jacobian(filled[:, i]) for i, one in self._dates]
-        n_others = sum(one.width for one in (*self.categories, *self.pairs))
+        n_others = sum(one.width for one in self._others)
         booleans, others = (
             np.full((len(filled), n), np.nan) for n in (len(self.boolean), n_others)
         )
@@ -191,6 +192,10 @@ class FittedEncoding:
         return encodings[i].places(columns[i]), encodings[j].places(columns[j])
 
     @cached_property
+    def _others(self) -> list[CategoryEncoding | PairMean]:
+        return [*self.categories, *self.pairs]
+
+    @cached_property
     def _by_position(self) -> dict[int, CategoryEncoding]:
         return {one.position: one for one in self.categories}
 
@@ -207,16 +212,8 @@ class FittedEncoding:
     @cached_property
     def _all_outputs(self) -> list[EncodedColumn]:
         """Descriptions of all encoded columns, kept or not."""
-        names, filled = self._names, [*self.numeric, *self.boolean]
-        scaled = [(j, "number", names[j]) for j in self.numeric]
-        marked = [filled[i] for i in self.missing.marked]
-        scaled += [(j, "missing", f"{names[j]}_missing") for j in marked]
-        outputs = []
-        n_columns = np.bincount(self.scaling.columns, minlength=len(scaled))
-        for (j, part, name), n in zip(scaled, n_columns, strict=True):
-            numbered = self.scaling.suffix and (part == "number" or n > 1)
-            ends = [f"{self.scaling.suffix}{k + 1}" if numbered else "" for k in range(n)]
-            outputs += [EncodedColumn(j, part, name + end) for end in ends]
+        names = self._names
+        outputs = [*self._number_outputs(names)]
         outputs += [EncodedColumn(j, "boolean", names[j]) for j in self.boolean]
         for cycles in self.cycles:
             j, parts = cycles.position, [(p, f) for p in cycles.periods for f in ("sin", "cos")]
@@ -232,6 +229,20 @@ class FittedEncoding:
             ends = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
             outputs += [EncodedColumn(pair.first, part, name + end) for end in ends]
         return outputs
+
+    def _number_outputs(self, names: list[str]) -> Iterator[EncodedColumn]:
+        """Numbers, then indicators of missing values; those with several columns are numbered."""
+        filled = [*self.numeric, *self.boolean]
+        sources = [(j, "number", names[j]) for j in self.numeric]
+        marked = [filled[i] for i in self.missing.marked]
+        sources += [(j, "missing", f"{names[j]}_missing") for j in marked]
+        n_columns = np.bincount(self.scaling.columns, minlength=len(sources))
+        for (j, part, name), n in zip(sources, n_columns, strict=True):
+            numbered = self.scaling.suffix and (part == "number" or n > 1)
+            for k in range(n):
+                yield EncodedColumn(
+                    j, part, name + f"{self.scaling.suffix}{k + 1}" * bool(numbered)
+                )
 
     @cached_property
     def _names(self) -> list[str]:

@@ -302,14 +302,7 @@ class Steps(NumberEncoding):
 
 
 def steps_for(n_rows: int, n_features: int) -> int:
-    """Number of steps per feature: more for many rows, fewer for many features.
-
-    Examples
-    --------
-    >>> from bandfall.tables._numbers import steps_for
-    >>> steps_for(1000, 4), steps_for(5000, 4), steps_for(50_000, 4), steps_for(50_000, 8)
-    (12, 25, 32, 12)
-    """
+    """Number of steps per feature: more for many rows, fewer for many features."""
     finest = 32 if 32 * n_features <= 160 else 12
     return max(12, min(finest, n_rows // 200))
 

@@ -286,13 +286,14 @@ def _date(text: str, style: str) -> float | None:
     match = _DATES[style].fullmatch(text)
     if match is None:
         return None
-    parts = [int(match[name] or 0) for name in ("year", "month", "day", "hour", "minute", "second")]
+    year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+    hour, minute, second = (int(match[name] or 0) for name in ("hour", "minute", "second"))
     if match["half"]:
-        if not 1 <= parts[3] <= 12:
+        if not 1 <= hour <= 12:
             return None
-        parts[3] = parts[3] % 12 + 12 * (match["half"].lower() == "pm")
+        hour = hour % 12 + 12 * (match["half"].lower() == "pm")
     try:
-        moment = datetime.datetime(*parts)
+        moment = datetime.datetime(year, month, day, hour, minute, second)
     except ValueError:
         return None
     return (moment - _EPOCH).total_seconds() + float(f"0.{match['rest'] or 0}")

@@ -134,7 +134,7 @@ def test_an_unwritable_checkpoint_fails_before_training(tmp_path):
 def test_checkpoints_and_models_are_told_apart(tmp_path):
     model = KernelDescentRegressor(max_r2=0.5).fit(X, y, checkpoint=tmp_path / "path")
     model.save(tmp_path / "model")
-    with pytest.raises(ModelFileError, match="holds no path"):
+    with pytest.raises(ModelFileError, match="holds no Path"):
         load_path(tmp_path / "model")
     with pytest.raises(ModelFileError, match="holds no estimator"):
         load_model(tmp_path / "path")

@@ -24,7 +24,7 @@ from bandfall import (
 )
 from bandfall._files import dump_bytes, load_bytes
 from bandfall._files.container import MAX_HEADER_BYTES
-from bandfall._files.paths import MAX_STAGES
+from bandfall._files.parts import MAX_STAGES
 from bandfall.descent import Flow
 from model_files import averaged, put_together, table, taken_apart
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
@@ -55,7 +56,9 @@ def assert_same_state(a, b):
             assert_same_state(a[key], b[key])
     elif isinstance(a, float) and a != a:
         assert b != b
-    elif is_dataclass(a):  # what it caches beside its fields may differ
+    elif is_dataclass(a) and not isinstance(
+        a, BaseEstimator
+    ):  # what it caches beside its fields may differ
         for field in fields(a):
             assert_same_state(getattr(a, field.name), getattr(b, field.name))
     elif hasattr(a, "__dict__") and type(a).__module__.startswith(("bandfall", "sklearn")):
@@ -96,15 +99,16 @@ def test_norm_and_exponent_are_kept(kernel):
 @pytest.mark.parametrize(
     "kernel",
     [
-        {"$": "kernel", "name": "gaussian", "p": 1.5},
-        {"$": "kernel", "name": "laplace", "p": 3},
-        {"$": "kernel", "name": "laplace", "exponent": "1"},
-        {"$": "kernel", "name": "laplace", "p": [1]},
+        {"$": "kernel", "name": "gaussian-1.5"},
+        {"$": "kernel", "name": "laplace-3"},
+        {"$": "kernel", "name": "laplace^-1"},
+        {"$": "kernel", "name": "laplace-1.2.3"},
         {"$": "kernel", "name": "rbf"},
+        {"$": "kernel", "name": ["laplace"]},
     ],
 )
 def test_kernels_that_are_none_are_refused(kernel):
-    with pytest.raises(ModelFileError, match="its kernel is not usable"):
+    with pytest.raises(ModelFileError, match=r"its kernel is not usable|malformed"):
         decode(kernel, {})
 
 

@@ -15,7 +15,7 @@ from bandfall import (
     load_model,
     to_onnx,
 )
-from bandfall._files.paths import _check_partition
+from bandfall._files.parts import check_partition
 from bandfall._fitting import leaf_fits
 from bandfall.descent._partitioned import PartitionedSum
 from bandfall.theory import fine_log
@@ -242,7 +242,7 @@ def test_a_file_whose_cuts_make_no_tree_is_refused(model):
     children[-1] = 0
     for changed in ({"children": children}, {"highs": partition.lows}):
         with pytest.raises(ValueError, match=r"tree|empty"):
-            _check_partition(replace(partition, **changed))
+            check_partition(replace(partition, **changed))
 
 
 class TestCheckpoints:

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, load_model, save_model
 from bandfall._files import codec
-from bandfall._files.paths import dataclass_component
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
 from bandfall.kernels import get_kernel
 from problems import problem
@@ -193,7 +192,7 @@ def test_they_are_stored_where_it_is_said_how(tmp_path, monkeypatch):
     model.path_ = train(Heun(), max_r2=0.9)
     monkeypatch.setattr(codec, "_REGISTRY", dict(codec._REGISTRY))
     for cls in (Halving, Heun):
-        codec.register(dataclass_component(cls, lambda made: None))
+        codec.register_dataclass(cls)
     save_model(model, tmp_path / "m")
     loaded = load_model(tmp_path / "m")
     assert loaded.path_.schedule == Halving()

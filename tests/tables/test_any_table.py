@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bandfall._files.encodings import from_state, to_state
+from bandfall._files.codec import decode, encode
 from bandfall.tables import CATEGORIES, NUMBERS, TableEncoder, prepare_table, read_table
 
 # Any text at all, and text of the characters that numbers and dates are made of.
@@ -57,7 +57,8 @@ def test_any_table(numbers, categories, data, new):
         np.testing.assert_array_equal(later, Z)
     part = prepare_table(table, warn=False).take([0])
     np.testing.assert_allclose(encoder.transform(part), later[:1], rtol=1e-6, atol=1e-6)
-    loaded = from_state(to_state(encoder))
+    arrays = {}
+    loaded = decode(encode(encoder, arrays, "encoder"), arrays)
     np.testing.assert_array_equal(loaded.transform(table), later)
     assert len(encoder.describe()) == table.width
     assert len(encoder.names_out) == len(encoder.sources) == Z.shape[1]

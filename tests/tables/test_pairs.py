@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall._files.encodings import from_state, to_state
+from bandfall._files import ModelFileError
+from bandfall._files.codec import decode, encode
 from bandfall._search.rows import TargetEncoded
 from bandfall.tables import TableEncoder, prepare_table, read_table
 from onnx_graphs import run_form
@@ -114,22 +115,27 @@ def test_held_out_targets_are_in_no_column(encoder):
 
 
 def test_loaded_equals_saved(encoder):
-    state = to_state(encoder)
+    arrays = {}
+    document = encode(encoder, arrays, "encoder")
     new, _ = table(50, seed=2)
-    np.testing.assert_array_equal(from_state(state).transform(new), encoder.transform(new))
-    (pair,) = state["pairs"]
+    np.testing.assert_array_equal(decode(document, arrays).transform(new), encoder.transform(new))
+    (stored,) = document["state"]["fitted"]["state"]["pairs"]
+    (pair,) = encoder.fitted.pairs
     for wrong in (
         {"first": 9},
         {"second": "b"},
-        {"means": pair["means"][1:]},
-        {"means": np.full_like(pair["means"], np.nan)},
-        {"cells": pair["cells"][::-1]},
-        {"cells": pair["cells"] + 1},
-        {"cells": pair["cells"][:, :1]},
+        {"means": pair.means[1:]},
+        {"means": np.full_like(pair.means, np.nan)},
+        {"cells": pair.cells[::-1]},
+        {"cells": pair.cells + 1},
+        {"cells": pair.cells[:, :1]},
         {"more": 1},
     ):
-        with pytest.raises((ValueError, TypeError)):
-            from_state({**state, "pairs": [{**pair, **wrong}]})
+        damaged = {name: encode(value, arrays, name) for name, value in wrong.items()}
+        changed = {**stored, "state": {**stored["state"], **damaged}}
+        document["state"]["fitted"]["state"]["pairs"] = [changed]
+        with pytest.raises(ModelFileError):
+            decode(document, arrays)
 
 
 def test_columns_of_many_levels_have_pairs_of_few_rows():

@@ -78,6 +78,7 @@ memory_budget, device, n_jobs, verbose
         dict[object, float] | str | None, dict, StrOptions({"balanced"}), None
     ] = None
     average_: Average[Classes] = field(init=False)
+    held_out_probabilities_: np.ndarray = field(init=False)
 
     target_kind = Classes
 

@@ -7,6 +7,7 @@ marginal likelihood (KRR-MML), as in Section 5 and Appendix B.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
 from typing import Annotated, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -35,7 +36,7 @@ from bandfall._estimators.base import (
     validated,
 )
 from bandfall._products import DenseOperator, check_dense_budget
-from bandfall._typing import Array, ArrayLike, State
+from bandfall._typing import Array, ArrayLike, State, Weights
 from bandfall.descent._centring import column_means
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import get_kernel
@@ -58,6 +59,9 @@ class _ConstantBandwidthRegressor(KernelRegressor):
 
     bandwidth: NotNegativeOrInf = 1.0
     fit_intercept: Flag = True
+
+    kernel_sum_: KernelSum = field(init=False)
+    weights_: Weights = field(init=False)
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -195,6 +199,9 @@ class _SelectedRegressor(KernelRegressor):
 
     fit_intercept: Flag = True
 
+    best_estimator_: _ConstantBandwidthRegressor = field(init=False)
+    bandwidth_: float = field(init=False)
+
     _regressor: ClassVar[type[_ConstantBandwidthRegressor]] = KernelRidgeRegressor
 
     def _centred(self, y: np.ndarray) -> np.ndarray:
@@ -227,6 +234,11 @@ class _CrossValidatedRegressor(_SelectedRegressor):
     bandwidths: Candidates = None
     cv: Annotated[int | str | Iterable[Fold], "cv_object", StrOptions({"loo"})] = 10
     n_jobs: Jobs = None
+
+    cv_results_: dict[str, Array] = field(init=False)
+    best_index_: int = field(init=False)
+    best_score_: float = field(init=False)
+    best_params_: dict[str, float] = field(init=False)
 
     _parameter: ClassVar[str]
     _mse: ClassVar[Callable[..., np.ndarray]]
@@ -328,6 +340,7 @@ class KernelRidgeCV(_CrossValidatedRegressor):
     """
 
     penalties: Candidates = None
+    penalty_: float = field(init=False)
 
     _parameter = "penalty"
     _mse = staticmethod(ridge_cv_mse)
@@ -372,6 +385,7 @@ class KernelFlowCV(_CrossValidatedRegressor):
     """
 
     times: Candidates = None
+    time_: float = field(init=False)
 
     _parameter = "time"
     _mse = staticmethod(flow_cv_mse)
@@ -437,6 +451,11 @@ class KernelRidgeMML(_SelectedRegressor):
     penalty_bounds: Bounds = _PENALTIES
     n_starts: Count = 5
     random_state: Seed = 0
+
+    penalty_: float = field(init=False)
+    criterion_: float = field(init=False)
+    optima_: np.ndarray = field(init=False)
+    amplitude_: np.ndarray = field(init=False)
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

@@ -6,7 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Annotated, Self, TypeAlias
 
@@ -150,6 +150,10 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     random_state: Seed = None
     warm_start: Flag = False
     device: Device = None
+
+    path_: Path = field(init=False)
+    n_iter_: int = field(init=False)
+    validation_errors_: np.ndarray = field(init=False)
 
     @with_callbacks
     @validated

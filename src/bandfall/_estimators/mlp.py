@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from itertools import pairwise
 from typing import Self
 
@@ -72,6 +73,11 @@ class PaperMLPRegressor(ValidatedRegressor, Storable):
     max_epochs: Count = 10_000
     validation_fraction: Fraction = 0.1
     random_state: Seed = 0
+
+    weights_: list[np.ndarray] = field(init=False)
+    biases_: list[np.ndarray] = field(init=False)
+    n_iter_: int = field(init=False)
+    validation_errors_: np.ndarray = field(init=False)
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:

@@ -1,11 +1,9 @@
 """Model files: one file of arrays and JSON, without code.
 
-`register` makes a class storable; `bandfall._estimators.storage` registers the estimators.
+`bandfall._estimators.storage` registers the estimators.
 """
 
-from bandfall._files import encodings as _encodings  # noqa: F401  (register their classes)
-from bandfall._files import paths as _paths  # noqa: F401
-from bandfall._files.codec import register
+from bandfall._files import parts as _parts  # noqa: F401  (registers classes)
 from bandfall._files.container import ModelFileError
 from bandfall._files.model_file import (
     ModelFile,
@@ -16,17 +14,16 @@ from bandfall._files.model_file import (
     read_model_file,
     save_model,
 )
-from bandfall._files.scikit import estimator_component
+from bandfall._files.scikit import register_estimator
 
 __all__ = [
     "ModelFile",
     "ModelFileError",
     "dump_bytes",
-    "estimator_component",
     "load_bytes",
     "load_model",
     "read_model_document",
     "read_model_file",
-    "register",
+    "register_estimator",
     "save_model",
 ]

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import os
 import pathlib
-from dataclasses import fields
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
-import numpy as np
-
-from bandfall._checks import ShapeChecker, check_instance, check_positions
 from bandfall._files.atomic import check_writable, write_atomically
 from bandfall._files.codec import decode, encode
 from bandfall._files.container import Arrays, ModelFileError, pack, unpack
 from bandfall._files.model_file import PathLike, read_named, written_by
-from bandfall._files.paths import field_values
 from bandfall._models.member import FittedLeaf
-from bandfall._typing import State
 from bandfall._warnings import warn_caller
 from bandfall.descent import Path
+
+Part = TypeVar("Part", Path, FittedLeaf)
 
 
 def save_path(path: Path, file: PathLike) -> None:
     """Write a path atomically, in the format of model files."""
-    _write({"path": path}, file)
+    _write(path, file)
 
 
 def load_path(file: PathLike) -> Path:
     """Read a path that `save_path` wrote; safe for untrusted files."""
-    return read_named(file, _read_path)
+    return _read(Path, file)[0]
 
 
 class LeafFolder:
@@ -51,7 +47,7 @@ class LeafFolder:
         if not file.exists():
             return None
         try:
-            stored, leaf = read_named(file, _read_leaf)
+            leaf, stored = _read(FittedLeaf, file)
         except (ModelFileError, OSError) as error:
             warn_caller(f"checkpoint: a leaf is trained again, because {error}")
             return None
@@ -63,7 +59,7 @@ class LeafFolder:
     def save(self, key: str, leaf: FittedLeaf) -> None:
         """Store a leaf; warn if that fails."""
         try:
-            _write({**field_values(leaf), "key": key}, self._file(key))
+            _write(leaf, self._file(key), key)
         except OSError as error:
             warn_of(error, self._file(key), "training goes on")
 
@@ -84,37 +80,20 @@ def warn_of(error: OSError, file: PathLike, consequence: str) -> None:
     )
 
 
-def _write(values: State, file: PathLike) -> None:
+def _write(part: Path | FittedLeaf, file: PathLike, key: str = "") -> None:
     arrays: Arrays = {}
-    document: State = {name: encode(value, arrays, name) for name, value in values.items()}
-    write_atomically(file, pack({**document, "versions": written_by()}, arrays))
+    document = {"part": encode(part, arrays, "part"), "key": key, "versions": written_by()}
+    write_atomically(file, pack(document, arrays))
 
 
-def _read_path(stream: BinaryIO, size: int) -> Path:
-    document, arrays = unpack(stream, size)
-    path = decode(document.get("path"), arrays)
-    if not isinstance(path, Path):
-        raise ModelFileError("it holds no path")
-    return path
+def _read(cls: type[Part], file: PathLike) -> tuple[Part, object]:
+    """The part in a file, and its key."""
 
+    def read(stream: BinaryIO, size: int) -> tuple[Part, object]:
+        document, arrays = unpack(stream, size)
+        part = decode(document.get("part"), arrays)
+        if not isinstance(part, cls):
+            raise ModelFileError(f"it holds no {cls.__name__}")
+        return part, document.get("key")
 
-def _read_leaf(stream: BinaryIO, size: int) -> tuple[str, FittedLeaf]:
-    document, arrays = unpack(stream, size)
-    state: State = {
-        field.name: decode(document.get(field.name), arrays) for field in fields(FittedLeaf)
-    }
-    try:
-        path = check_instance("path", state["path"], Path)
-        shapes = ShapeChecker(d=path.X.shape[1], k=path.residual.shape[1])
-        for name in ("numbers", "held_out"):
-            check_positions(name, state[name])
-        shapes("predictions", state["predictions"], "rows k")
-        if len(state["numbers"]) != len(path.X):
-            raise ValueError("numbers do not fit the path")
-        if len(state["held_out"]) != len(state["predictions"]):
-            raise ValueError("predictions do not fit held_out")
-        if state["root"] is not None:
-            shapes("root", state["root"], "d" if np.ndim(state["root"]) == 1 else "d d")
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"it holds no leaf: {error}") from error
-    return str(document.get("key")), FittedLeaf(**state)
+    return read_named(file, read)

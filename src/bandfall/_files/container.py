@@ -17,7 +17,7 @@ from safetensors.numpy import save
 from bandfall._typing import State, Unchecked
 
 FORMAT_VERSION = 1
-MAX_HEADER_BYTES = 1 << 22
+MAX_HEADER_BYTES = 1 << 24
 _METADATA, _DOCUMENT = "__metadata__", "bandfall"
 _MAX_DIMENSIONS = 8
 _LENGTH_BYTES = 8  # of the length of the header, with which a file starts

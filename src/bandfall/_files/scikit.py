@@ -1,9 +1,10 @@
-"""Storage of scikit-learn objects: parameters and named fitted attributes."""
+"""Storage of scikit-learn objects: parameters and annotated fitted attributes."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any, ClassVar, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -11,70 +12,71 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from bandfall._checks import ShapeChecker, check_instance, check_names
-from bandfall._files.codec import Component, register
+from bandfall._files.codec import Component, check_types, register
 from bandfall._products.device import for_any_machine
 from bandfall._typing import Estimator, State
 
-_SHARED = "n_features_in_ feature_names_in_?"  # fitted attributes of all estimators
+# scikit-learn's own attributes: callbacks, and a number that only `partial_fit` reads.
+_UNSTORED = frozenset({"_skl_callbacks", "n_samples_seen_"})
+_OPTIONAL = frozenset({"feature_names_in_", "validation_errors_"})
 
 
-def estimator_component(
-    cls: type[BaseEstimator],
-    fitted: str,
-    check: Callable[[Estimator], None],
-    unstored: frozenset[str] = frozenset(),
-) -> Component:
-    """Component of an estimator: its parameters and named fitted attributes.
+def register_estimator(cls: type[BaseEstimator], check: Callable[[Estimator], None]) -> None:
+    """Allow an estimator: its parameters, and the fitted attributes that it annotates.
 
-    `fitted` has the names of fitted attributes in addition to `_SHARED`; "?" marks those that may
-    be missing, and `unstored` ones are left out. `check` raises ValueError or TypeError unless they
-    fit together.
+    `check` raises ValueError or TypeError unless they fit together.
     """
-    names = f"{_SHARED} {fitted}".split()
-    known = {name.removesuffix("?") for name in names}
-    required = known & set(names)
+    parameters = set(cls._get_param_names())
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(cls).items()
+        if name not in parameters and get_origin(hint) is not ClassVar
+    }
+    with_default = {name for name in hints if hasattr(cls, name)}
+    _register(cls, hints, set(hints) - _OPTIONAL - with_default, check)
+
+
+def _register(
+    cls: type[BaseEstimator],
+    hints: dict[str, Any],
+    required: set[str],
+    check: Callable[[Estimator], None],
+) -> None:
+    """Register an estimator whose fitted attributes have these types."""
+    hints = {"n_features_in_": int, "feature_names_in_": np.ndarray, **hints}
+    required = {"n_features_in_", *required}
 
     def to_state(estimator: BaseEstimator) -> State:
         parameters = for_any_machine(estimator.get_params(deep=False))
-        attributes = {
-            name: value
-            for name, value in vars(estimator).items()
-            if name not in parameters and name not in unstored
-        }
-        check_names(cls.__name__, attributes, known, required)
-        return {"parameters": parameters, "fitted": attributes}
+        unstored = {*parameters, *_UNSTORED}
+        fitted = {name: one for name, one in vars(estimator).items() if name not in unstored}
+        check_names(cls.__name__, fitted, set(hints), required)
+        return {"parameters": parameters, "fitted": fitted}
 
     def from_state(state: State) -> BaseEstimator:
         check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
-        check_instance("parameters", state["parameters"], dict)
-        check_instance("fitted", state["fitted"], dict)
-        check_names(cls.__name__, state["parameters"], set(cls._get_param_names()), set())
-        check_names(cls.__name__, state["fitted"], known, required)
-        estimator = cls(**for_any_machine(state["parameters"]))
+        check_types(state, {"parameters": dict, "fitted": dict})
+        parameters, fitted = state["parameters"], state["fitted"]
+        check_names(cls.__name__, parameters, set(cls._get_param_names()), set())
+        check_names(cls.__name__, fitted, set(hints), required)
+        check_types(fitted, hints)
+        estimator = cls(**for_any_machine(parameters))
         if getattr(estimator, "_parameter_constraints", None):
             estimator._validate_params()
-        vars(estimator).update(state["fitted"])
-        _check_features(estimator)
+        vars(estimator).update(fitted)
+        names = fitted.get("feature_names_in_")
+        if names is not None and (names.dtype != object or len(names) != fitted["n_features_in_"]):
+            raise ValueError("feature_names_in_ does not fit n_features_in_")
         check(estimator)
         return estimator
 
-    return Component(cls, to_state, from_state)
-
-
-def _check_features(estimator: Estimator) -> None:
-    check_instance("n_features_in_", estimator.n_features_in_, int)
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return
-    check_instance("feature_names_in_", names, np.ndarray)
-    if names.dtype != object or len(names) != estimator.n_features_in_:
-        raise ValueError("feature_names_in_ does not fit n_features_in_")
+    register(Component(cls, to_state, from_state))
 
 
 def _check_scaler(scaler: Estimator) -> None:
     """A fitted array has one value per feature; None if a step is switched off."""
     shapes = ShapeChecker(d=scaler.n_features_in_)
-    for name in _SCALING.replace("?", "").split():
+    for name in _SCALING:
         if (value := getattr(scaler, name, None)) is not None:
             shapes(name, value, "d")
     plain = copy.copy(scaler)
@@ -83,27 +85,19 @@ def _check_scaler(scaler: Estimator) -> None:
         shapes("transformed rows", plain.transform(np.zeros((1, plain.n_features_in_))), "one d")
 
 
-_SCALING = "mean_? scale_? var_? min_? data_min_? data_max_? data_range_? max_abs_? center_?"
+_SCALING = {
+    f"{name}_": np.ndarray | None
+    for name in ("mean", "scale", "var", "min", "data_min", "data_max", "data_range", "max_abs")
+} | {"center_": np.ndarray | None}
 TRANSFORMERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 for _cls in TRANSFORMERS:
-    # Only `partial_fit` reads n_samples_seen_.
-    register(estimator_component(_cls, _SCALING, _check_scaler, frozenset({"n_samples_seen_"})))
-
-
-def _pipeline_to_state(pipeline: Pipeline) -> State:
-    # `memory` names a directory of the training machine and is not stored.
-    return {"steps": [[name, step] for name, step in pipeline.steps]}
+    _register(_cls, _SCALING, set(), _check_scaler)
 
 
 def _pipeline_from_state(state: State) -> Pipeline:
     check_names("Pipeline", state, {"steps"}, {"steps"})
-    check_instance("steps", state["steps"], list)
-    steps = []
-    for step in state["steps"]:
-        check_instance("a step", step, list)
-        name, component = step
-        check_instance("the name of a step", name, str)
-        steps.append((name, component))
+    check_types(state, {"steps": list[list]})
+    steps = [(check_instance("the name of a step", name, str), one) for name, one in state["steps"]]
     if not steps:
         raise ValueError("it has no steps")
     *transformers, last = [component for _, component in steps]
@@ -118,4 +112,7 @@ def _pipeline_from_state(state: State) -> Pipeline:
     return pipeline
 
 
-register(Component(Pipeline, _pipeline_to_state, _pipeline_from_state))
+# `memory` names a directory of the training machine and is not stored.
+register(
+    Component(Pipeline, lambda it: {"steps": [list(one) for one in it.steps]}, _pipeline_from_state)
+)

@@ -9,7 +9,7 @@ from typing import Generic, TypeGuard, TypeVar
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_instance, check_real
+from bandfall._checks import ShapeChecker, check_real
 from bandfall._models.member import Member
 from bandfall._models.metric import scaled, slopes
 from bandfall._models.novelty import nearest_distances
@@ -53,23 +53,17 @@ class Average(Generic[Kind]):
     novelty_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_instance("members", self.members, tuple)
-        check_instance("encoders", self.encoders, dict)
         if not self.members:
             raise ValueError("the average has no members")
-        for encoder in self.encoders.values():
-            check_instance("an encoder", encoder, TableEncoder)
         schemas = [encoder.schema for encoder in self.encoders.values()]
         if len({str((schema.names, schema.readings)) for schema in schemas}) > 1:
             raise ValueError("the names or kinds of columns differ between encoders")
         for member in self.members:
-            check_instance("a member", member, Member)
             self._check_columns(member)
         if abs(math.fsum(member.weight for member in self.members) - 1.0) > _ROUNDING:
             raise ValueError("the weights of the members do not sum to one")
         if {member.candidate.encoding for member in self.members} != set(self.encoders):
             raise ValueError("the encoders do not fit the members")
-        check_instance("n_rows", self.n_rows, int)
         check_real("n_rows", self.n_rows, 1)
         check_real("novelty_scale", self.novelty_scale, 1e-300, 1e300)
 

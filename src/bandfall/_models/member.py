@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_instance, check_real
+from bandfall._checks import ShapeChecker, check_real
 from bandfall.descent import Path
 from bandfall.kernels._kernel import Kernel, get_kernel
 
@@ -64,10 +64,6 @@ class Candidate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
-        check_instance("encoding", self.encoding, str)
-        check_instance("n_rounds", self.n_rounds, int)
-        check_instance("log_rounds", self.log_rounds, int)
-        check_instance("likelihood", self.likelihood, bool)
         for name in ("n_rounds", "min_speed", "penalty", "log_rounds", "width"):
             check_real(name, getattr(self, name), 0.0)
 
@@ -98,8 +94,6 @@ class Member:
     weight: float
 
     def __post_init__(self) -> None:
-        check_instance("candidate", self.candidate, Candidate)
-        check_instance("path", self.path, Path)
         check_real("max_r2", self.max_r2, 0.0, 1.0)
         check_real("weight", self.weight, 0.0, 1.0)
         shapes = ShapeChecker(d=self.path.X.shape[1])

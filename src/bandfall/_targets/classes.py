@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from bandfall._checks import ShapeChecker, check_instance
+from bandfall._checks import ShapeChecker
 from bandfall._graphs import Graph
 from bandfall._targets.base import Output, Target
 from bandfall._targets.links import (
@@ -53,9 +53,6 @@ class Classes(Target):
     harm = "Rise of log-loss"
 
     def __post_init__(self) -> None:
-        check_instance("dtype", self.dtype, np.dtype)
-        check_instance("link", self.link, Link)
-        check_instance("labels", self.labels, np.ndarray)
         if self.labels.ndim != 1 or not len(self.labels) or self.labels.dtype.kind == "c":
             raise ValueError("labels must be a list of classes")
         if len(np.unique(self.labels)) != len(self.labels):

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from sklearn.metrics import r2_score
 
-from bandfall._checks import ShapeChecker, check_instance
+from bandfall._checks import ShapeChecker
 from bandfall._graphs import Graph
 from bandfall._targets.base import Output, Target
 from bandfall._targets.losses import mean_r2
@@ -45,7 +45,6 @@ class Numbers(Target):
         shapes("scale", self.scale, "k")
         if np.any(self.scale <= 0):
             raise ValueError("scale must be positive")
-        check_instance("dtype", self.dtype, np.dtype)
         if self.ndim not in (1, 2) or (self.ndim == 1 and self.n_columns != 1):
             raise ValueError(f"ndim={self.ndim!r} does not fit {self.n_columns} targets")
 

@@ -100,14 +100,6 @@ class Kernel:
         u = xp.asarray(scaled_distance)
         return self.slope(xp.asarray(u**self.power), xp) * u ** (self.geometry.p - 1.0)
 
-    def parameters(self) -> JsonDict:
-        """Arguments of `get_kernel` for this kernel; p and exponent only if not the defaults."""
-        form = _FORM.fullmatch(self.name)
-        if form is None:
-            return {"name": self.name}
-        numbers = {key: float(form[key]) for key in ("p", "exponent") if form[key] is not None}
-        return {"name": form["name"], **numbers}
-
     @property
     def built_in(self) -> bool:
         """Whether `get_kernel` returns this kernel for its name."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bandfall._closed_form import flow_filter
-from bandfall._products import HOST, Backend
 from bandfall._typing import TableLike
 from bandfall.descent import Path
+from bandfall.kernels._geometry import EUCLIDEAN
 from bandfall.theory._inputs import PathSource, non_negative, path_rows, row_weights, trained_path
-from bandfall.theory._shift import kernel_shift, point_distances
+from bandfall.theory._shift import kernel_shift
 from bandfall.theory._spectrum import smallest_exponent
 from bandfall.theory._trajectory import Trajectory
 
@@ -57,7 +57,7 @@ class GeneralizationBound:
         return self.kernel_terms + self.constant
 
 
-def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.ndarray, np.ndarray]:
+def residual_bound(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     """e^{−∫₀ᵗ s_min dτ}, Lemma 1's bound on ‖y − f̂(t)‖ / ‖y‖ = √(1 − R²(t)).
 
     It holds for gradient flow, and for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
@@ -66,7 +66,6 @@ def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.nda
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    backend : Backend
 
     Returns
     -------
@@ -86,18 +85,18 @@ def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.nda
     True
     """
     path = trained_path(path)
-    trajectory = Trajectory.from_path(path, backend)
-    return trajectory.time, np.exp(-smallest_exponent(path, trajectory, backend)[0])
+    trajectory = Trajectory.from_path(path)
+    return trajectory.time, np.exp(-smallest_exponent(path, trajectory)[0])
 
 
 def mean_kernel_shift(
-    path: PathSource, X_new: TableLike, *, n_times: int = 1000, backend: Backend = HOST
+    path: PathSource, X_new: TableLike, *, n_times: int = 1000
 ) -> tuple[np.ndarray, np.ndarray]:
     """Δk̄₂(x*, t): Δk₂ averaged over training with weight ‖y − f̂‖ (Theorem 1).
 
     Parameters
     ----------
-    path, X_new, n_times, backend
+    path, X_new, n_times
         As for `generalization_bound`.
 
     Returns
@@ -107,9 +106,9 @@ def mean_kernel_shift(
         At time 0 the value of the first step.
     """
     path, new = trained_path(path), path_rows(path, X_new)
-    trajectory = Trajectory.from_path(path, backend)
+    trajectory = Trajectory.from_path(path)
     at = trajectory.thinned(n_times)
-    return trajectory.time[at], _mean_shift(path, trajectory, at, new, backend)
+    return trajectory.time[at], _mean_shift(path, trajectory, at, new)
 
 
 def generalization_bound(
@@ -120,7 +119,6 @@ def generalization_bound(
     noise: float | None = None,
     residual: str = "bound",
     n_times: int = 1000,
-    backend: Backend = HOST,
 ) -> GeneralizationBound:
     """Bound the error ``|f̂(x*, t) − f(x*)|`` over training time (Theorem 1, Equation 5).
 
@@ -147,7 +145,6 @@ def generalization_bound(
         ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
     n_times : int
         Most steps of the log to report, the first and the end among them.
-    backend : Backend
 
     Returns
     -------
@@ -174,9 +171,9 @@ def generalization_bound(
     path, new = trained_path(path), path_rows(path, X_new)
     if residual not in ("bound", "measured"):
         raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
-    trajectory = Trajectory.from_path(path, backend)
+    trajectory = Trajectory.from_path(path)
     at = trajectory.thinned(n_times)
-    exponent, mean_smallest = smallest_exponent(path, trajectory, backend)
+    exponent, mean_smallest = smallest_exponent(path, trajectory)
     if residual == "measured":
         norm, integrals = trajectory.residual, trajectory.residual_integral
     else:
@@ -184,7 +181,7 @@ def generalization_bound(
         # ∫ e^{−s τ} dτ over one step is duration · φ₁(−s · duration).
         growth = np.diff(exponent)
         integrals = norm[:-1] * trajectory.duration * flow_filter(growth, 1.0)
-    mean_shift = _mean_shift(path, trajectory, at, new, backend)
+    mean_shift = _mean_shift(path, trajectory, at, new)
     scale = _target_scale(path)
     time = trajectory.time[at]
     return GeneralizationBound(
@@ -198,15 +195,11 @@ def generalization_bound(
     )
 
 
-def _mean_shift(
-    path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndarray, backend: Backend
-) -> np.ndarray:
+def _mean_shift(path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Δk̄₂ at the times `at`, shape (len(at), m)."""
     if len(trajectory.duration) == 0:  # a constant target: no step was taken
         return np.zeros((len(at), len(new)))
-    shift = kernel_shift(
-        path.X, new, path.kernel, trajectory.bandwidths, weights=path.weights, backend=backend
-    )
+    shift = kernel_shift(path.X, new, path.kernel, trajectory.bandwidths, weights=path.weights)
     by_bandwidth = trajectory.integral_by_bandwidth(trajectory.residual_integral, at)
     by_bandwidth[0, trajectory.bandwidth_index[0]] = 1.0  # the limit of the mean at time 0
     return by_bandwidth @ shift / by_bandwidth.sum(axis=1, keepdims=True)
@@ -227,5 +220,7 @@ def _constant(
         return np.full(len(new), np.nan)
     slope = non_negative(derivative_bound, "derivative_bound")
     weights = row_weights(path.weights, len(path.X))
-    distance = point_distances(np.asarray(path.X, dtype=np.float64), new, weights)
+    X = np.asarray(path.X, dtype=np.float64)
+    centre = X.mean(axis=0)
+    distance = EUCLIDEAN.block(new - centre, X - centre) @ weights / math.fsum(weights)
     return slope * distance + non_negative(noise, "noise")

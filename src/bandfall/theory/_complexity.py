@@ -9,7 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from bandfall._closed_form import flow_filter, ridge_filter
-from bandfall._products import HOST, Backend, check_dense_budget
+from bandfall._products import HOST, check_dense_budget
 from bandfall._products.base import as_matrix, group_rows
 from bandfall._typing import ArrayLike
 from bandfall.kernels._kernel import KernelLike, get_kernel
@@ -46,7 +46,7 @@ class StagedDegreesOfFreedom:
     standard_error: np.ndarray
 
 
-def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
+def degrees_of_freedom(model: PathSource) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
     This is the trace of the smoother of the centred target, as in Proposition 3; the
@@ -58,7 +58,6 @@ def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
         `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`,
         or a search over one of them.
         For a path, see `staged_degrees_of_freedom`, which also states the standard error.
-    backend : Backend
 
     Returns
     -------
@@ -81,9 +80,9 @@ def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     if smoother is not None:  # a model of one bandwidth with coefficients g(K)(y − ȳ)
         total, weights, g = smoother()
         at = (total.X, total.kernel, float(total.bandwidths[0]))
-        eigenvalues = kernel_eigenvalues(*at, weights=weights, backend=backend)
+        eigenvalues = kernel_eigenvalues(*at, weights=weights)
         return float(eigenvalues @ g(eigenvalues))
-    return float(staged_degrees_of_freedom(as_path(model), backend=backend).value[-1])
+    return float(staged_degrees_of_freedom(as_path(model)).value[-1])
 
 
 def ridge_degrees_of_freedom(
@@ -93,7 +92,6 @@ def ridge_degrees_of_freedom(
     penalty: ArrayLike = 1e-3,
     *,
     weights: ArrayLike | None = None,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """df = Tr(K(K + λI)⁻¹) of kernel ridge regression.
 
@@ -109,7 +107,6 @@ def ridge_degrees_of_freedom(
     penalty : float or array-like, ≥ 0
         One decomposition serves all.
     weights : array-like of shape (n,), optional
-    backend : Backend
 
     Returns
     -------
@@ -125,7 +122,7 @@ def ridge_degrees_of_freedom(
     >>> float(ridge_degrees_of_freedom(X, bandwidth=np.inf, penalty=20.0))
     0.5
     """
-    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights, backend=backend)
+    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights)
     return _filtered_sums(eigenvalues, ridge_filter, non_negative(penalty, "penalty"))
 
 
@@ -136,7 +133,6 @@ def flow_degrees_of_freedom(
     time: ArrayLike = 1000.0,
     *,
     weights: ArrayLike | None = None,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """df = Tr(I − e^{−tK}) of kernel gradient flow (Equation 3).
 
@@ -144,7 +140,7 @@ def flow_degrees_of_freedom(
 
     Parameters
     ----------
-    X, kernel, bandwidth, weights, backend
+    X, kernel, bandwidth, weights
         As for `ridge_degrees_of_freedom`.
     time : float or array-like, in [0, ∞]
 
@@ -152,12 +148,12 @@ def flow_degrees_of_freedom(
     -------
     ndarray of the shape of `time`
     """
-    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights, backend=backend)
+    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights)
     return _filtered_sums(eigenvalues, flow_filter, non_negative(time, "time"))
 
 
 def staged_degrees_of_freedom(
-    path: PathSource, *, n_probes: int | None = None, random_state: int = 0, backend: Backend = HOST
+    path: PathSource, *, n_probes: int | None = None, random_state: int = 0
 ) -> StagedDegreesOfFreedom:
     """df = n − Tr(P_s ⋯ P₁) after each stage s of a path, its schedule held fixed.
 
@@ -172,7 +168,6 @@ def staged_degrees_of_freedom(
         is exact up to 400 rows, and estimated from 32 probes above.
     random_state : int
         Seed of the probes.
-    backend : Backend
 
     Returns
     -------
@@ -187,7 +182,7 @@ def staged_degrees_of_freedom(
     signs = np.random.default_rng(random_state)
     probes = np.eye(n) if exact else signs.choice([-1.0, 1.0], size=shape)
     traces, errors = [float(n)], [0.0]
-    for image in replay(path, probes, backend):
+    for image in replay(path, probes):
         forms = np.einsum("ij,ij->j", probes, image)
         traces.append(float(forms.sum() if exact else forms.mean()))
         errors.append(0.0 if exact else float(forms.std(ddof=1)) / np.sqrt(shape[1]))
@@ -200,13 +195,12 @@ def kernel_eigenvalues(
     bandwidth: float = 1.0,
     *,
     weights: ArrayLike | None = None,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """All eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞.
 
     Parameters
     ----------
-    X, kernel, bandwidth, weights, backend
+    X, kernel, bandwidth, weights
         As for `ridge_degrees_of_freedom`.
 
     Returns
@@ -220,8 +214,8 @@ def kernel_eigenvalues(
         labels = group_rows(X)[0] if bandwidth == 0 else np.zeros(len(X), dtype=int)
         groups = np.bincount(labels, weights=w)
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
-    check_dense_budget(len(X), np.dtype(np.float64), backend.budget)
-    with operator_for(X, kernel, None if weights is None else w, backend) as operator:
+    check_dense_budget(len(X), np.dtype(np.float64), HOST.budget)
+    with operator_for(X, kernel, None if weights is None else w) as operator:
         K = as_matrix(operator, float(bandwidth))
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
     return np.maximum(values, 0.0)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from bandfall._products import HOST, Backend
 from bandfall._typing import ArrayLike
 from bandfall.kernels._geometry import Euclidean, Minkowski
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
@@ -20,8 +19,6 @@ def gradient_bound(
     kernel: KernelLike = "gaussian",
     bandwidth: ArrayLike = 1.0,
     penalty: float = 1e-3,
-    *,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """Bound on ‖∂f̂/∂x‖ of kernel ridge regression, anywhere (Proposition 4).
 
@@ -46,7 +43,6 @@ def gradient_bound(
     bandwidth : float or array-like, in [0, ∞]
         The bound is ∞ at 0 and 0 at ∞.
     penalty : float ≥ 0
-    backend : Backend
 
     Returns
     -------
@@ -67,7 +63,7 @@ def gradient_bound(
     bandwidths = non_negative(bandwidth, "bandwidth")
     floor = non_negative(penalty, "penalty")
     norm = np.linalg.norm(target, axis=0)
-    lowest = smallest_eigenvalue(X, kernel, bandwidths, backend=backend)
+    lowest = smallest_eigenvalue(X, kernel, bandwidths)
     with np.errstate(divide="ignore"):
         amplification = 1.0 / np.maximum(floor, lowest)
         steepness = _largest_slope(kernel, X.shape, bandwidths) * amplification

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bandfall._products import Backend, KernelOperator, WeightedOperator, operator_over
+from bandfall._products import HOST, KernelOperator, WeightedOperator, operator_over
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall.descent import Path
 from bandfall.kernels._kernel import Kernel
@@ -92,15 +92,13 @@ def row_weights(weights: ArrayLike | None, n_rows: int) -> np.ndarray:
 
 
 @contextmanager
-def operator_for(
-    X: np.ndarray, kernel: Kernel, weights: Weights, backend: Backend
-) -> Iterator[KernelOperator]:
+def operator_for(X: np.ndarray, kernel: Kernel, weights: Weights) -> Iterator[KernelOperator]:
     """Products with K(σ), or with S K(σ) S for S = diag(√w), in float64."""
-    with operator_over(backend, X, kernel, np.float64) as operator:
+    with operator_over(HOST, X, kernel, np.float64) as operator:
         yield operator if weights is None else WeightedOperator(operator, weights)
 
 
-def path_operator(path: Path, backend: Backend) -> AbstractContextManager[KernelOperator]:
+def path_operator(path: Path) -> AbstractContextManager[KernelOperator]:
     """The operator of a path's training, in float64."""
     weights = None if path.weights is None else np.asarray(path.weights, dtype=np.float64)
-    return operator_for(np.asarray(path.X, dtype=np.float64), path.kernel, weights, backend)
+    return operator_for(np.asarray(path.X, dtype=np.float64), path.kernel, weights)

@@ -9,7 +9,7 @@ from numpy.polynomial import chebyshev
 from scipy import fft
 
 from bandfall._closed_form import Spectrum, euler_filter, flow_filter
-from bandfall._products import Backend, KernelOperator, largest_eigenvalue
+from bandfall._products import KernelOperator, largest_eigenvalue
 from bandfall._products.base import as_matrix
 from bandfall.descent import Path, Stage
 from bandfall.theory._inputs import path_operator
@@ -25,13 +25,13 @@ def residual_factor(stage: Stage) -> Multiplier:
     return lambda eigenvalues: 1.0 - eigenvalues * euler_filter(eigenvalues, step_size, n_steps)
 
 
-def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarray]:
+def replay(path: Path, block: np.ndarray) -> Iterator[np.ndarray]:
     """P_s ⋯ P₁ block after each stage s, for a block of shape (n, p).
 
     With weights, in the coordinates √w r. Each factor is applied by a Chebyshev expansion or, if
     that is faster, by one eigendecomposition.
     """
-    with path_operator(path, backend) as operator:
+    with path_operator(path) as operator:
         wide = block.shape[1] >= operator.n_rows
         for stage in path.stages:
             factor = residual_factor(stage)

@@ -6,16 +6,14 @@ and the zero-region), and random and of the order of n in between (the peak-regi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._products import HOST, Backend, operator_over
+from bandfall._products import HOST, operator_over
 from bandfall._threads import row_blocks, rows_within
 from bandfall._typing import ArrayLike
-from bandfall.kernels._geometry import EUCLIDEAN
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel, kernel_matrix
 from bandfall.theory._inputs import non_negative, row_weights, rows
 
@@ -27,7 +25,6 @@ def kernel_shift(
     bandwidth: ArrayLike = 1.0,
     *,
     weights: ArrayLike | None = None,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """Δk₂(x*, X) = √n ‖k(x*, X) − (1/n) Σᵢ k(xᵢ, X)‖₂ (Theorem 1).
 
@@ -40,7 +37,6 @@ def kernel_shift(
     bandwidth : float or array-like of any shape, in [0, ∞]
     weights : array-like of shape (n,), optional
         A row of weight w counts as w equal rows.
-    backend : Backend
 
     Returns
     -------
@@ -61,11 +57,11 @@ def kernel_shift(
     w = row_weights(weights, len(X))
     total = w.sum()
     distinct, index = np.unique(bandwidths, return_inverse=True)
-    with operator_over(backend, X, kernel, np.float64) as operator:
+    with operator_over(HOST, X, kernel, np.float64) as operator:
         column = operator.array(w[:, None])
         means = [operator.numpy(operator.product(b, column))[:, 0] / total for b in distinct]
     shift = np.empty((len(distinct), len(new)))
-    for part, distances in _distance_blocks(new, X, kernel, backend):
+    for part, distances in _distance_blocks(new, X, kernel):
         for b, (value, mean) in enumerate(zip(distinct, means, strict=True)):
             difference = kernel_matrix(kernel, distances, value) - mean
             shift[b, part] = np.sqrt(total * (difference * difference @ w))
@@ -85,8 +81,6 @@ def kernel_moments(
     X: ArrayLike,
     kernel: KernelLike = "gaussian",
     bandwidth: ArrayLike = 1.0,
-    *,
-    backend: Backend = HOST,
 ) -> KernelMoments:
     """Mean and variance of k(x, x′), covariance of k(x, x′) and k(x, x″) (Proposition 1).
 
@@ -96,14 +90,14 @@ def kernel_moments(
     Parameters
     ----------
     X : array-like of shape (N, d), N ≥ 4
-    kernel, bandwidth, backend
+    kernel, bandwidth
         As for `kernel_shift`.
 
     Returns
     -------
     KernelMoments
     """
-    u = _u_statistics(X, kernel, bandwidth, backend, least=4)
+    u = _u_statistics(X, kernel, bandwidth, least=4)
     # Moments of 1 − k, which has the same variance and covariance and does not cancel.
     return KernelMoments(1.0 - u.mean, u.square - u.mean_square, u.product - u.mean_square)
 
@@ -114,7 +108,6 @@ def expected_kernel_shift(
     bandwidth: ArrayLike = 1.0,
     *,
     n_rows: int | None = None,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """E(Δk₂²) over iid training rows and a new point (Proposition 1, Equation 6).
 
@@ -127,7 +120,7 @@ def expected_kernel_shift(
     ----------
     X : array-like of shape (N, d), N ≥ 3
         A sample of the distribution.
-    kernel, bandwidth, backend
+    kernel, bandwidth
         As for `kernel_shift`.
     n_rows : int, optional
         n, the number of training rows of Δk₂; N by default.
@@ -144,7 +137,7 @@ def expected_kernel_shift(
     >>> expected_kernel_shift(X, bandwidth=[0.0, 0.2, np.inf]).round(1)
     array([  1. , 203.4,   0. ])
     """
-    u = _u_statistics(X, kernel, bandwidth, backend, least=3)
+    u = _u_statistics(X, kernel, bandwidth, least=3)
     n = np.shape(X)[0] if n_rows is None else n_rows
     if n != int(n) or n < 1:
         raise ValueError(f"n_rows={n_rows!r} must be an integer of at least 1")
@@ -204,7 +197,7 @@ class _UStatistics(NamedTuple):
 
 
 def _u_statistics(
-    X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike, backend: Backend, least: int
+    X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike, least: int
 ) -> _UStatistics:
     X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), non_negative(bandwidth, "bandwidth")
     n = len(X)
@@ -212,7 +205,7 @@ def _u_statistics(
         raise ValueError(f"X must have at least {least} rows; got {n}")
     flat = bandwidths.ravel()
     sums, squares = np.empty((2, len(flat), n))
-    for part, distances in _distance_blocks(X, X, kernel, backend):
+    for part, distances in _distance_blocks(X, X, kernel):
         for b, value in enumerate(flat):
             shortfall = 1.0 - kernel_matrix(kernel, distances, value)  # 0 on the diagonal
             sums[b, part] = shortfall.sum(axis=1)
@@ -238,18 +231,11 @@ def _u_statistics(
 
 
 def _distance_blocks(
-    A: np.ndarray, B: np.ndarray, kernel: Kernel, backend: Backend
+    A: np.ndarray, B: np.ndarray, kernel: Kernel
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Distances ** kernel.power between rows of A and all of B, in row blocks that fit."""
     centre = B.mean(axis=0)
     B = B - centre
     # 48 bytes per entry: distances, kernel block, difference, its square, and masks
-    for part in row_blocks(len(A), rows_within(backend.budget, 48 * len(B))):
+    for part in row_blocks(len(A), rows_within(HOST.budget, 48 * len(B))):
         yield part, kernel.geometry.block(A[part] - centre, B, kernel.power)
-
-
-def point_distances(X: np.ndarray, X_new: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted mean of the Euclidean ‖x* − xᵢ‖ over training rows, shape (m,)."""
-    centre = X.mean(axis=0)
-    distances = EUCLIDEAN.block(X_new - centre, X - centre)
-    return distances @ weights / math.fsum(weights)

@@ -12,7 +12,7 @@ from contextlib import closing
 import numpy as np
 from scipy import linalg
 
-from bandfall._products import HOST, Backend, KernelOperator
+from bandfall._products import KernelOperator
 from bandfall._products.base import as_matrix, group_rows
 from bandfall._typing import ArrayLike
 from bandfall.descent import Path
@@ -41,11 +41,12 @@ def smallest_eigenvalue(
     bandwidth: ArrayLike = 1.0,
     *,
     weights: ArrayLike | None = None,
-    method: str = "auto",
-    tolerance: float = 0.0,
-    backend: Backend = HOST,
 ) -> np.ndarray:
     """s_min(K(σ)) (Theorem 1), exact at bandwidth 0 (1, or 0 if rows repeat) and ∞.
+
+    Up to 2,000 rows it is computed by LAPACK. Above, it is the smallest Ritz value of at most 300
+    Lanczos steps minus its residual norm, which lies below s_min once the iteration has reached the
+    lower end of the spectrum.
 
     Parameters
     ----------
@@ -54,15 +55,6 @@ def smallest_eigenvalue(
     bandwidth : float or array-like, in [0, ∞]
     weights : array-like of shape (n,), optional
         With weights, the matrix is √w K √w.
-    method : {"auto", "exact", "lanczos"}
-        "exact" computes one eigenvalue of the matrix with LAPACK. "lanczos" uses at most
-        300 products and returns the smallest Ritz value minus its residual norm, which
-        lies below s_min once the iteration has reached the lower end of the spectrum. "auto" is
-        exact up to 2,000 rows.
-    tolerance : float
-        Gershgorin's bound, which costs one product and lies below s_min, is used if it
-        is known to be within this tolerance. Lanczos stops at it too.
-    backend : Backend
 
     Returns
     -------
@@ -76,19 +68,12 @@ def smallest_eigenvalue(
     >>> smallest_eigenvalue(X, bandwidth=[0.0, 0.05, 0.1, np.inf]).round(4)
     array([1.    , 0.7846, 0.0601, 0.    ])
     """
-    if method not in ("auto", "exact", "lanczos"):
-        raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance={tolerance!r} must be at least 0")
     X, bandwidths = rows(X, "X"), non_negative(bandwidth, "bandwidth")
-    settings = weights, method, tolerance, backend
-    values = list(_lowest(X, get_kernel(kernel), bandwidths.ravel(), *settings))
+    values = list(_lowest(X, get_kernel(kernel), bandwidths.ravel(), weights))
     return np.array(values).reshape(bandwidths.shape)
 
 
-def path_smallest_eigenvalue(
-    path: PathSource, *, backend: Backend = HOST
-) -> tuple[np.ndarray, np.ndarray]:
+def path_smallest_eigenvalue(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     """s_min at each distinct bandwidth of a path.
 
     Bandwidths are visited from narrow to wide. If K is nearly the identity, Gershgorin's
@@ -99,7 +84,6 @@ def path_smallest_eigenvalue(
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    backend : Backend
 
     Returns
     -------
@@ -112,8 +96,7 @@ def path_smallest_eigenvalue(
     values = np.zeros(len(bandwidths))
     tolerance = EXPONENT_TOLERANCE / path.time if path.time > 0 else 0.0
     X = np.asarray(path.X, dtype=np.float64)
-    settings = path.weights, "auto", tolerance, backend
-    with closing(_lowest(X, path.kernel, bandwidths, *settings)) as lowest:
+    with closing(_lowest(X, path.kernel, bandwidths, path.weights, tolerance)) as lowest:
         for b, value in enumerate(lowest):
             values[b] = value
             if value <= tolerance and bandwidths[b] > 0:
@@ -121,16 +104,14 @@ def path_smallest_eigenvalue(
     return bandwidths, values
 
 
-def mean_smallest_eigenvalue(
-    path: PathSource, *, backend: Backend = HOST
-) -> tuple[np.ndarray, np.ndarray]:
+def mean_smallest_eigenvalue(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     """s̄_min(t) = (1/t) ∫₀ᵗ s_min dτ along a path (Theorem 1).
 
     Exact for the path's piecewise constant bandwidth.
 
     Parameters
     ----------
-    path, backend
+    path
         As for `path_smallest_eigenvalue`.
 
     Returns
@@ -141,15 +122,13 @@ def mean_smallest_eigenvalue(
         At time 0 the value of the first step.
     """
     path = trained_path(path)
-    trajectory = Trajectory.from_path(path, backend)
-    return trajectory.time, smallest_exponent(path, trajectory, backend)[1]
+    trajectory = Trajectory.from_path(path)
+    return trajectory.time, smallest_exponent(path, trajectory)[1]
 
 
-def smallest_exponent(
-    path: Path, trajectory: Trajectory, backend: Backend
-) -> tuple[np.ndarray, np.ndarray]:
+def smallest_exponent(path: Path, trajectory: Trajectory) -> tuple[np.ndarray, np.ndarray]:
     """∫₀ᵗ s_min dτ = t s̄_min(t), and s̄_min(t), at every time of the trajectory."""
-    _, values = path_smallest_eigenvalue(path, backend=backend)
+    _, values = path_smallest_eigenvalue(path)
     steps = values[trajectory.bandwidth_index]
     exponent = trajectory.cumulative(steps * trajectory.duration)
     start = steps[:1] if len(steps) else np.zeros(1)
@@ -161,16 +140,13 @@ def _lowest(
     kernel: Kernel,
     bandwidths: np.ndarray,
     weights: ArrayLike | None,
-    method: str,
-    tolerance: float,
-    backend: Backend,
+    tolerance: float = 0.0,
 ) -> Generator[float, None, None]:
-    """s_min at one bandwidth after another; see `smallest_eigenvalue`."""
+    """s_min at one bandwidth after another, or Gershgorin's bound if within the tolerance."""
     w = row_weights(weights, len(X))
     least = float(w.min())
     repeats = group_rows(X)[1] < len(X)
-    exact = method == "exact" or (method == "auto" and len(X) <= EXACT_ROWS)
-    with operator_for(X, kernel, None if weights is None else w, backend) as operator:
+    with operator_for(X, kernel, None if weights is None else w) as operator:
         ones = operator.array(np.ones((len(X), 1)))
         for bandwidth in bandwidths.tolist():
             if repeats or (math.isinf(bandwidth) and len(X) > 1):  # equal rows of K
@@ -181,15 +157,14 @@ def _lowest(
                 row_sums = operator.numpy(operator.product(bandwidth, ones))[:, 0]
                 bound = max(0.0, float((2.0 * w - row_sums).min()))  # Gershgorin's
                 if least - bound > tolerance:  # s_min is at most any diagonal entry
-                    estimate = _exact if exact else _lanczos
-                    bound = max(estimate(operator, bandwidth, tolerance), bound)
+                    if len(X) <= EXACT_ROWS:
+                        K = as_matrix(operator, bandwidth)
+                        ends = {"subset_by_index": [0, 0], "eigvals_only": True}
+                        estimate = float(linalg.eigh(K, overwrite_a=True, **ends)[0])
+                    else:
+                        estimate = _lanczos(operator, bandwidth, tolerance)
+                    bound = max(estimate, bound)
                 yield bound
-
-
-def _exact(operator: KernelOperator, bandwidth: float, tolerance: float) -> float:
-    K = as_matrix(operator, bandwidth)
-    options = {"eigvals_only": True, "overwrite_a": True, "check_finite": False}
-    return max(0.0, float(linalg.eigh(K, subset_by_index=[0, 0], **options)[0]))
 
 
 def _lanczos(operator: KernelOperator, bandwidth: float, tolerance: float) -> float:
@@ -203,5 +178,5 @@ def _lanczos(operator: KernelOperator, bandwidth: float, tolerance: float) -> fl
         if last or space.dimension % 10 == 0:
             value, residual = space.lowest()
             if last or residual <= max(tolerance, 1e-6 * value):
-                return max(0.0, value - residual)
+                return value - residual
         space.expand()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from bandfall._products import HOST, Backend, KernelOperator
+from bandfall._products import KernelOperator
 from bandfall._typing import Array, ArrayLike
 from bandfall.descent import Path
 from bandfall.descent._fit import front_at_end
@@ -34,9 +34,9 @@ class Trajectory:
     bandwidth_index: np.ndarray  # (M,): which of them each step used
 
     @classmethod
-    def from_path(cls, path: Path, backend: Backend = HOST) -> Trajectory:
+    def from_path(cls, path: Path) -> Trajectory:
         """The trajectory of a fitted path."""
-        log = fine_log(path, backend=backend)
+        log = fine_log(path)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
         euler = path.step_sizes[_stage_index(path, log)] > 0
@@ -72,7 +72,7 @@ class Trajectory:
         return np.cumsum(table, axis=0)
 
 
-def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
+def fine_log(path: PathSource) -> Log:
     """A path's log with the inside of long flow steps filled in.
 
     The flow solver takes one step per bandwidth, however long. Inside a step, R² and speed are
@@ -83,7 +83,6 @@ def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    backend : Backend
 
     Returns
     -------
@@ -107,7 +106,7 @@ def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
         return path.log
     table = np.stack([getattr(path.log, field.name) for field in fields(Log)])
     parts = []
-    with path_operator(path, backend) as operator:
+    with path_operator(path) as operator:
         # r = y before the first stage, and each stage subtracts K c.
         target = (path.y - path.offset) * (path.scale > 0)
         start, units = front_at_end(path.replace(residual=target), operator)
@@ -190,9 +189,7 @@ def _stage_index(path: Path, log: Log) -> np.ndarray:
     return np.maximum(np.searchsorted(path.starts, log.time, side="right") - 1, 0)
 
 
-def r2_speed(
-    path: PathSource, bandwidth: ArrayLike | None = None, *, backend: Backend = HOST
-) -> np.ndarray:
+def r2_speed(path: PathSource, bandwidth: ArrayLike | None = None) -> np.ndarray:
     """∂R²/∂t = 2 ‖y − f̂‖²_K / ‖y‖² ≥ 0 at the end of a path (Proposition 2, Equation 7).
 
     The paper's rule searches this function of the bandwidth, which is not monotone. For an earlier
@@ -203,7 +200,6 @@ def r2_speed(
     path : Path or estimator with ``path_``
     bandwidth : float or array-like in [0, ∞], optional
         The path's last bandwidth by default.
-    backend : Backend
 
     Returns
     -------
@@ -219,17 +215,15 @@ def r2_speed(
     >>> round(float(r2_speed(model, 0.0)), 3)  # K = I: 2(1 − R²)
     0.2
     """
-    return _at_bandwidths(TrainingFront.speed, path, bandwidth, backend)
+    return _at_bandwidths(TrainingFront.speed, path, bandwidth)
 
 
-def r2_acceleration(
-    path: PathSource, bandwidth: ArrayLike | None = None, *, backend: Backend = HOST
-) -> np.ndarray:
+def r2_acceleration(path: PathSource, bandwidth: ArrayLike | None = None) -> np.ndarray:
     """∂²R²/∂t² = −4 ‖y − f̂‖²_{K²} / ‖y‖² ≤ 0 at constant bandwidth (Equation 8).
 
     Parameters
     ----------
-    path, bandwidth, backend
+    path, bandwidth
         As for `r2_speed`.
 
     Returns
@@ -240,21 +234,20 @@ def r2_acceleration(
     def acceleration(front: TrainingFront, bandwidth: float) -> float:
         return -4.0 * float((front.velocity(bandwidth) ** 2).sum())
 
-    return _at_bandwidths(acceleration, path, bandwidth, backend)
+    return _at_bandwidths(acceleration, path, bandwidth)
 
 
 def _at_bandwidths(
     function: Callable[[TrainingFront, float], float],
     path: PathSource,
     bandwidth: ArrayLike | None,
-    backend: Backend,
 ) -> np.ndarray:
     """Evaluate a function of the final state at each bandwidth, by default the last one."""
     path = as_path(path)
     if not np.any(path.scale > 0):
         raise ValueError("the target of this path is constant, so R² has no speed")
     bandwidths = non_negative(path.bandwidth if bandwidth is None else bandwidth, "bandwidth")
-    with path_operator(path, backend) as operator:
+    with path_operator(path) as operator:
         front, _ = front_at_end(path, operator)
         values = [function(front, float(b)) for b in bandwidths.ravel()]
     return np.array(values).reshape(bandwidths.shape)

@@ -17,7 +17,7 @@ from sklearn.utils import Bunch
 from sklearn.utils._param_validation import validate_params
 
 from bandfall.datasets._download import cache_directory, download_table, placement_hint
-from bandfall.datasets._files import data_directory, find_file, read_array
+from bandfall.datasets._files import read_array
 from bandfall.datasets._sources import CPU, POWER, SUPERCONDUCTORS, UK_TEMPERATURE, Source
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def load_table(
 ) -> np.ndarray:
     """The checked table of one set, features and target in file order; see `load_cpu`."""
     directories = _search_path(data_home)
-    if (path := find_file(source, directories)) is not None:
+    if (path := _find(source, directories)) is not None:
         return read_array(path, source)
     if source.archive_url is not None and download_if_missing:
         return download_table(source, progress=progress)
@@ -90,7 +90,7 @@ def load_table(
 
 def whereabouts(source: Source, data_home: str | os.PathLike[str] | None = None) -> str:
     """The file of a set, or in a few words how to get it; nothing is read."""
-    path = find_file(source, _search_path(data_home))
+    path = _find(source, _search_path(data_home))
     if path is not None:
         return str(path)
     if source.archive_url is not None:
@@ -100,13 +100,22 @@ def whereabouts(source: Source, data_home: str | os.PathLike[str] | None = None)
 
 def _search_path(data_home: str | os.PathLike[str] | None) -> list[Path]:
     directories = []
-    if data_home is not None:
-        directories.append(data_directory(data_home, "data_home"))
-    if environment := os.environ.get("BANDFALL_DATA"):
-        directories.append(data_directory(environment, "the environment variable BANDFALL_DATA"))
-    if (cache := cache_directory()) is not None:
-        directories.append(cache)
-    return directories
+    for value, setting in (
+        (data_home, "data_home"),
+        (os.environ.get("BANDFALL_DATA") or None, "the environment variable BANDFALL_DATA"),
+    ):
+        if value is not None:
+            directories.append(Path(value).expanduser())
+            if not directories[-1].is_dir():
+                raise FileNotFoundError(f"{setting} names {str(value)!r}, which is not a directory")
+    cache = cache_directory()
+    return directories if cache is None else [*directories, cache]
+
+
+def _find(source: Source, directories: list[Path]) -> Path | None:
+    """The first file of `source` in `directories`, or None."""
+    paths = (directory / name for directory in directories for name in source.filenames)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def as_loaded(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: bool) -> Loaded:
@@ -116,7 +125,11 @@ def as_loaded(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: 
     target: np.ndarray | pd.Series = np.ascontiguousarray(table[:, target_at])
     frame = None
     if as_frame:
-        frame = _frame(table, source)
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("as_frame=True needs pandas: pip install pandas") from error
+        frame = pandas.DataFrame(table, columns=list(source.value_columns))
         data, target = frame[list(source.feature_names)], frame[source.target]
     if return_X_y:
         return data, target
@@ -131,16 +144,6 @@ def as_loaded(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: 
             f"target {source.target!r}.\nHome: {source.home}\nLicence: {source.licence}"
         ),
     )
-
-
-def _frame(table: np.ndarray, source: Source) -> pd.DataFrame:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas, which is not installed: pip install pandas"
-        ) from error
-    return pandas.DataFrame(table, columns=list(source.value_columns))
 
 
 def _loader(source: Source, about: str) -> Callable[..., Loaded]:

@@ -102,14 +102,8 @@ POWER = Source(
 )
 
 _ELEMENT_PROPERTIES = (
-    "atomic_mass",
-    "fie",
-    "atomic_radius",
-    "Density",
-    "ElectronAffinity",
-    "FusionHeat",
-    "ThermalConductivity",
-    "Valence",
+    *("atomic_mass", "fie", "atomic_radius", "Density", "ElectronAffinity"),
+    *("FusionHeat", "ThermalConductivity", "Valence"),
 )
 _STATISTICS = ("mean", "gmean", "entropy", "range", "std")
 

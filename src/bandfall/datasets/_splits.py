@@ -7,7 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
-from bandfall.datasets._real import load_table
+from bandfall.datasets._real import as_loaded, load_table
 from bandfall.datasets._sources import SOURCES
 
 # 93 × 82 + 7 × 81 is one more than the 8192 rows of the data, so the last split has 80.
@@ -108,10 +108,8 @@ def _target_first(
             raise ValueError(f"data must be an array or one of {sorted(SOURCES)}; got {data!r}")
         if target is not None:
             raise ValueError(f"target must not be given together with the data set {data!r}")
-        source = SOURCES[data]
-        table = load_table(source, data_home=data_home)
-        at = source.value_columns.index(source.target)
-        return np.column_stack([table[:, at], np.delete(table, at, axis=1)])
+        table = load_table(SOURCES[data], data_home=data_home)
+        data, target = as_loaded(SOURCES[data], table, return_X_y=True, as_frame=False)
     if target is None:
         raise ValueError("target is required when data is an array")
     features, labels = np.asarray(data, dtype=float), np.asarray(target, dtype=float)

@@ -66,7 +66,7 @@ def test_one_scale_is_the_bandwidth_of_the_papers_evidence():
     X, y = rows(k=1)
     kernel = get_kernel("gaussian")
     value, gradient = ScaledEvidence(X, y, kernel)(np.full(3, -math.log(2.0)), math.log(0.1))
-    known, slopes = Evidence.of(X, y, kernel, fit_amplitude=True)(2.0, 0.1)
+    known, slopes = Evidence(X, y, kernel, fit_amplitude=True)(2.0, 0.1)
     assert_allclose(2.0 * value + len(X), known)
     assert_allclose([-2.0 * gradient[:3].sum(), 2.0 * gradient[3]], slopes)
 

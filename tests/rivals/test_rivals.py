@@ -272,7 +272,7 @@ def test_bad_parameters_are_named(estimator, parameters, error):
 def test_gradient_of_the_evidence(seed, kernel, log_bandwidth, log_penalty, fit_amplitude):
     X, y = problem(seed, n=12)
     Y = np.column_stack([y - y.mean(), X[:, 1]])
-    criterion = Evidence.of(X, Y, get_kernel(kernel), fit_amplitude)
+    criterion = Evidence(X, Y, get_kernel(kernel), fit_amplitude)
     theta = np.array([log_bandwidth, log_penalty])
     value, gradient = criterion(*np.exp(theta))
     numeric = approx_fprime(theta, lambda t: criterion(*np.exp(t))[0], 1e-6)
@@ -297,7 +297,7 @@ def test_estimators_that_choose_bandwidths_in_other_norms(name):
 def test_evidence_is_a_logarithm_of_a_density_in_every_norm(name):
     X, y = problem()
     y = y - y.mean()
-    criterion = Evidence.of(X, y[:, None], get_kernel(name), False)
+    criterion = Evidence(X, y[:, None], get_kernel(name), False)
     C = reference.kernel(name, X, X, 0.8) + 0.1 * np.eye(len(X))
     value = -2 * multivariate_normal(np.zeros(len(X)), C).logpdf(y) - len(X) * np.log(2 * np.pi)
     assert_allclose(criterion(0.8, 0.1)[0], value, rtol=1e-9)
@@ -306,9 +306,9 @@ def test_evidence_is_a_logarithm_of_a_density_in_every_norm(name):
 def test_evidence_value_and_best_amplitude():
     X, y = problem()
     y = y - y.mean()
-    criterion = Evidence.of(X, y[:, None], GAUSSIAN, False)
+    criterion = Evidence(X, y[:, None], GAUSSIAN, False)
     assert_allclose(criterion(0.8, 0.1)[0], evidence(X, y, 0.8, 0.1), rtol=1e-10)
-    fitted = Evidence.of(X, y[:, None], GAUSSIAN, True)
+    fitted = Evidence(X, y[:, None], GAUSSIAN, True)
     best = minimize_scalar(
         lambda a: evidence(X, y, 0.8, 0.1, np.exp(a)), bounds=(-9, 9), method="bounded"
     )
@@ -327,7 +327,7 @@ def test_optimum_beats_a_dense_grid():
     X, y = problem(3)
     for fit_amplitude in (False, True):
         model = KernelRidgeMML(fit_amplitude=fit_amplitude).fit(X, y)
-        criterion = Evidence.of(X, (y - y.mean())[:, None], GAUSSIAN, fit_amplitude)
+        criterion = Evidence(X, (y - y.mean())[:, None], GAUSSIAN, fit_amplitude)
         grid = [criterion(b, p)[0] for b in BANDWIDTHS for p in PENALTIES]
         assert model.criterion_ <= min(grid) + 1e-8
         assert_allclose(criterion(model.bandwidth_, model.penalty_)[0], model.criterion_)

@@ -429,7 +429,7 @@ class KernelRidgeMML(_SelectedRegressor):
     criterion_ : float
         The smallest value found.
     optima_ : ndarray of shape (n_starts**2, 3)
-        Bandwidth, penalty and criterion at which each start ended.
+        Bandwidth, penalty and criterion at which each start ended, the best first.
     best_estimator_ : KernelRidgeRegressor
         Fitted to all rows.
     n_features_in_, feature_names_in_
@@ -461,19 +461,19 @@ class KernelRidgeMML(_SelectedRegressor):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose bandwidth and penalty by marginal likelihood, then fit all rows."""
         X, y, _ = self._training_data(X, y)
-        evidence = Evidence.of(X, self._centred(y), get_kernel(self.kernel), self.fit_amplitude)
-        optimum = maximise_evidence(
+        evidence = Evidence(X, self._centred(y), get_kernel(self.kernel), self.fit_amplitude)
+        self.optima_ = maximise_evidence(
             evidence,
             _bounds("bandwidth_bounds", self.bandwidth_bounds),
             _bounds("penalty_bounds", self.penalty_bounds),
             n_starts=int(self.n_starts),
             random_state=check_random_state(self.random_state),
         )
-        self.criterion_, self.optima_ = optimum.value, optimum.optima
+        bandwidth, penalty, self.criterion_ = self.optima_[0].tolist()
         self.amplitude_ = np.ones(y.shape[1])
         if self.fit_amplitude:
-            self.amplitude_ = evidence.amplitude(optimum.bandwidth, optimum.penalty)
-        return self._refit(X, y, {"bandwidth": optimum.bandwidth, "penalty": optimum.penalty})
+            self.amplitude_ = evidence.amplitude(bandwidth, penalty)
+        return self._refit(X, y, {"bandwidth": bandwidth, "penalty": penalty})
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -108,21 +108,15 @@ def ridge_cv_mse(
     # Below this penalty K + penalty·I is singular to rounding and has no inverse over all rows, so
     # each fold takes its own pseudo-inverse.
     rounding = len(X) ** 2 * np.finfo(np.float64).eps
-    if not (_are_complements(splits, len(X)) and penalties.min() > rounding):
-        return _foldwise_mse(
-            distances, y, kernel, bandwidths, penalties, ridge_filter, splits, fit_intercept, n_jobs
-        )
-
-    offsets = np.concatenate([_offset(y[train], fit_intercept) for train, _ in splits])
-    folds = [held_out for _, held_out in splits]
+    whole = _are_complements(splits, len(X)) and penalties.min() > rounding
 
     def errors(bandwidth: float) -> np.ndarray:
-        spectrum = Spectrum(kernel_matrix(kernel, distances, bandwidth))
-        return _closed_form_mse(spectrum, y, penalties, folds, offsets)
+        K = kernel_matrix(kernel, distances, bandwidth)
+        if whole:
+            return _closed_form_mse(Spectrum(K), y, penalties, splits, fit_intercept)
+        return _foldwise_mse(K, y, penalties, ridge_filter, splits, fit_intercept)
 
-    with decomposition_threads_for(len(X)):
-        columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
-    return np.stack(columns, axis=1)
+    return _for_each(bandwidths, errors, len(X), n_jobs)
 
 
 def flow_cv_mse(
@@ -146,9 +140,12 @@ def flow_cv_mse(
     """
     y = np.asarray(y, dtype=np.float64)
     distances = distance_powers(X, kernel)
-    return _foldwise_mse(
-        distances, y, kernel, bandwidths, times, flow_filter, splits, fit_intercept, n_jobs
-    )
+
+    def errors(bandwidth: float) -> np.ndarray:
+        K = kernel_matrix(kernel, distances, bandwidth)
+        return _foldwise_mse(K, y, times, flow_filter, splits, fit_intercept)
+
+    return _for_each(bandwidths, errors, len(X), n_jobs)
 
 
 def best_cell(mse: np.ndarray) -> tuple[int, int]:
@@ -172,121 +169,65 @@ def _are_complements(splits: Sequence[Split], n_rows: int) -> bool:
     )
 
 
-def _foldwise_mse(
-    distances: np.ndarray,
-    y: np.ndarray,
-    kernel: Kernel,
+def _for_each(
     bandwidths: np.ndarray,
-    values: np.ndarray,
-    filters: Filter,
-    splits: Sequence[Split],
-    fit_intercept: bool,
+    errors: Callable[[float], np.ndarray],
+    n_rows: int,
     n_jobs: int | None,
 ) -> np.ndarray:
-    """Any filter, any splits: one eigendecomposition per bandwidth and split."""
-    batches = _equal_splits(splits, max(1, _BLOCK_ENTRIES // distances.size))
-
-    def errors(bandwidth: float, batch: Sequence[int]) -> np.ndarray:
-        K = kernel_matrix(kernel, distances, bandwidth)
-        train = np.stack([splits[i][0] for i in batch])
-        held_out = np.stack([splits[i][1] for i in batch])
-        return _batch_mse(K, y, values, filters, train, held_out, fit_intercept)
-
-    cells = [(i, batch) for i in range(len(bandwidths)) for batch in batches]
-    with decomposition_threads_for(len(distances)):
-        tables = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(errors)(bandwidths[i], batch) for i, batch in cells
-        )
-    mse = np.empty((len(splits), len(bandwidths), len(values)))
-    for (i, batch), table in zip(cells, tables, strict=True):
-        mse[batch, i] = table
-    return mse
+    """The errors (S, P) at each bandwidth, stacked: (S, B, P)."""
+    with decomposition_threads_for(n_rows):
+        columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
+    return np.stack(columns, axis=1)
 
 
-def _equal_splits(splits: Sequence[Split], at_most: int) -> list[list[int]]:
-    """Indices of splits in batches of equal shapes, so that small matrices can be stacked."""
-    groups: dict[tuple[int, int], list[int]] = {}
-    for i, (train, held_out) in enumerate(splits):
-        groups.setdefault((len(train), len(held_out)), []).append(i)
-    return [
-        group[start : start + at_most]
-        for group in groups.values()
-        for start in range(0, len(group), at_most)
-    ]
-
-
-def _batch_mse(
+def _foldwise_mse(
     K: np.ndarray,
     y: np.ndarray,
     values: np.ndarray,
     filters: Filter,
-    train: np.ndarray,
-    held_out: np.ndarray,
+    splits: Sequence[Split],
     fit_intercept: bool,
 ) -> np.ndarray:
-    """Errors (g, n_values) of g splits, train (g, t) and held_out (g, h), from K over all rows."""
-    spectrum = Spectrum(K[train[:, :, None], train[:, None, :]])
-    U = spectrum.eigenvectors
-    offset = _offset(y[train], fit_intercept)  # (g, 1, k)
-    table = filters(spectrum.eigenvalues, values)  # (g, t, n_values)
-    targets = U.swapaxes(1, 2) @ (y[train] - offset)
-    features = K[held_out[:, :, None], train[:, None, :]] @ U
-    mse = np.zeros((len(train), len(values)))
-    for output in range(y.shape[1]):
-        residual = features @ (table * targets[:, :, output, None])
-        residual -= (y[held_out, output] - offset[:, :, output])[:, :, None]
-        mse += np.einsum("ghv,ghv->gv", residual, residual)
-    return mse / (held_out.shape[1] * y.shape[1])
-
-
-def _offset(y: np.ndarray, fit_intercept: bool) -> np.ndarray:
-    """Mean of training targets (..., n, k) over their rows, or zeros: (..., 1, k)."""
-    if fit_intercept:
-        return y.mean(axis=-2, keepdims=True)
-    return np.zeros((*y.shape[:-2], 1, y.shape[-1]))
+    """Errors (S, P) by any filter, from one eigendecomposition for each split."""
+    mse = np.empty((len(splits), len(values)))
+    for i, (train, held_out) in enumerate(splits):
+        spectrum = Spectrum(K[np.ix_(train, train)])
+        U, offset = spectrum.eigenvectors, fit_intercept * y[train].mean(axis=0)
+        targets = U.T @ (y[train] - offset)
+        coefficients = filters(spectrum.eigenvalues, values)[:, :, None] * targets[:, None, :]
+        fitted = K[np.ix_(held_out, train)] @ U @ coefficients.reshape(len(U), -1)
+        residual = fitted.reshape(len(held_out), len(values), -1) - (y[held_out] - offset)[:, None]
+        mse[i] = np.mean(residual**2, axis=(0, 2))
+    return mse
 
 
 def _closed_form_mse(
     spectrum: Spectrum,
     y: np.ndarray,
     penalties: np.ndarray,
-    folds: Sequence[np.ndarray],
-    offsets: np.ndarray,
+    splits: Sequence[Split],
+    fit_intercept: bool,
 ) -> np.ndarray:
     """Ridge errors (S, P) of all held-out folds from the decomposition over all rows."""
     U = spectrum.eigenvectors
-    inverse = ridge_filter(spectrum.eigenvalues, penalties)  # (n, P)
+    filters = ridge_filter(spectrum.eigenvalues, penalties)  # (n, P)
     # A [y, 1] for every penalty, shape (n, P, k + 1): the offset of a fold enters linearly.
-    projected = inverse[:, :, None] * (U.T @ np.column_stack([y, np.ones(len(y))]))[:, None, :]
+    projected = filters[:, :, None] * (U.T @ np.column_stack([y, np.ones(len(y))]))[:, None, :]
     images = (U @ projected.reshape(len(U), -1)).reshape(projected.shape)
-    if all(len(fold) == 1 for fold in folds):
-        rows = np.concatenate(folds)
-        diagonal = (U[rows] ** 2) @ inverse  # A_ii, shape (S, P)
-        right = images[rows, :, :-1] - images[rows, :, -1:] * offsets[:, None, :]
-        return np.mean(right**2, axis=2) / diagonal**2
-    filters = np.ascontiguousarray(inverse.T)
-    return np.stack(
-        [
-            _held_out_mse(U[fold], filters, images[fold], offset)
-            for fold, offset in zip(folds, offsets, strict=True)
-        ]
-    )
-
-
-def _held_out_mse(
-    U: np.ndarray, filters: np.ndarray, images: np.ndarray, offset: np.ndarray
-) -> np.ndarray:
-    """Mean square of (A_FF)⁻¹ (A (y − offset))_F for every penalty, shape (P,).
-
-    U (m, n) has the held-out rows of the eigenvectors, `filters` (P, n) 1/(λ + penalty), `images`
-    (m, P, k + 1) the held-out rows of A [y, 1], `offset` shape (k,).
-    """
-    right = (images[..., :-1] - images[..., -1:] * offset).transpose(1, 0, 2)
-    mse = np.empty(len(filters))
-    chunk = max(1, _BLOCK_ENTRIES // U.size)
-    for start in range(0, len(filters), chunk):
-        part = slice(start, start + chunk)
-        blocks = (filters[part, None, :] * U).reshape(-1, U.shape[1]) @ U.T
-        residual = np.linalg.solve(blocks.reshape(-1, len(U), len(U)), right[part])
-        mse[part] = np.mean(residual**2, axis=(1, 2))
+    by_penalty = np.ascontiguousarray(filters.T)
+    mse = np.empty((len(splits), len(penalties)))
+    for i, (train, rows) in enumerate(splits):
+        offset = fit_intercept * y[train].mean(axis=0)
+        right = (images[rows, :, :-1] - images[rows, :, -1:] * offset).swapaxes(0, 1)
+        if len(rows) == 1:  # A_ii for each penalty
+            mse[i] = np.mean(right**2, axis=(1, 2)) / ((U[rows] ** 2) @ filters)[0] ** 2
+            continue
+        U_F, n_held_out = U[rows], len(rows)
+        chunk = max(1, _BLOCK_ENTRIES // U_F.size)
+        for start in range(0, len(penalties), chunk):
+            part = slice(start, start + chunk)
+            blocks = (by_penalty[part, None, :] * U_F).reshape(-1, len(U)) @ U_F.T
+            residual = np.linalg.solve(blocks.reshape(-1, n_held_out, n_held_out), right[part])
+            mse[i, part] = np.mean(residual**2, axis=(1, 2))
     return mse

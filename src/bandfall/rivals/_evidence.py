@@ -16,7 +16,6 @@ does not depend on the scale of y. For any parameter θ of A, with α = A⁻¹y,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg, optimize
@@ -32,29 +31,21 @@ _INSIDE = (1.1, 0.9)
 _JITTER = (0.91, 1.09)
 
 
-@dataclass(frozen=True)
 class Evidence:
     """L(σ, λ) for one data set.
 
-    Attributes
+    Parameters
     ----------
-    distances : ndarray of shape (n, n)
-        Raised to ``kernel.power``.
+    X : ndarray of shape (n, d)
     y : ndarray of shape (n, k)
         Centred by the caller if an intercept is fitted.
     kernel : Kernel
     fit_amplitude : bool
     """
 
-    distances: np.ndarray
-    y: np.ndarray
-    kernel: Kernel
-    fit_amplitude: bool = False
-
-    @classmethod
-    def of(cls, X: np.ndarray, y: np.ndarray, kernel: Kernel, fit_amplitude: bool) -> Evidence:
-        """From rows X (n, d) and targets y (n, k)."""
-        return cls(distance_powers(X, kernel), np.asarray(y, np.float64), kernel, fit_amplitude)
+    def __init__(self, X: np.ndarray, y: np.ndarray, kernel: Kernel, fit_amplitude: bool = False):
+        self.distances, self.y = distance_powers(X, kernel), np.asarray(y, dtype=np.float64)
+        self.kernel, self.fit_amplitude = kernel, fit_amplitude
 
     def __call__(self, bandwidth: float, penalty: float) -> tuple[float, np.ndarray]:
         """L and its gradient with respect to (log σ, log λ)."""
@@ -100,16 +91,6 @@ class Evidence:
         return -kernel.slope(q.copy(), np) * (q**ratio if ratio != 1.0 else q)
 
 
-@dataclass(frozen=True)
-class EvidenceOptimum:
-    """The smallest L over all starts."""
-
-    bandwidth: float
-    penalty: float
-    value: float
-    optima: np.ndarray  # (n_starts, 3): bandwidth, penalty and value at which each start ended
-
-
 def maximise_evidence(
     evidence: Evidence,
     bandwidth_bounds: tuple[float, float],
@@ -117,7 +98,7 @@ def maximise_evidence(
     *,
     n_starts: int = 5,
     random_state: np.random.RandomState,
-) -> EvidenceOptimum:
+) -> np.ndarray:
     """Minimise L inside the bounds by L-BFGS-B in (log σ, log λ) from n_starts² points.
 
     The starts form a log-spaced grid a little inside the bounds, each coordinate jittered by
@@ -131,6 +112,11 @@ def maximise_evidence(
     n_starts : int
         Per parameter.
     random_state : RandomState
+
+    Returns
+    -------
+    ndarray of shape (n_starts², 3)
+        Bandwidth, penalty and L at which each start ended, the smallest L first.
     """
     rounding = len(evidence.y) ** 2 * np.finfo(np.float64).eps
     bounds = np.log(np.stack([bandwidth_bounds, np.maximum(penalty_bounds, rounding)]))
@@ -145,8 +131,7 @@ def maximise_evidence(
             for start in starts
         ]
     optima = np.array([[*np.exp(end.x), end.fun] for end in ends])
-    best = optima[np.argmin(optima[:, 2])]
-    return EvidenceOptimum(float(best[0]), float(best[1]), float(best[2]), optima)
+    return optima[np.argsort(optima[:, 2], kind="stable")]
 
 
 def _starts(bounds: np.ndarray, n_starts: int, random_state: np.random.RandomState) -> np.ndarray:

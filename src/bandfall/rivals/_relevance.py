@@ -175,58 +175,49 @@ def relevance(
         log_start = np.log(np.asarray(start, dtype=np.float64)[used] * units[used])
     p = kernel.geometry.p
     log_start -= np.log(distances_to_p(Z * np.exp(log_start), p).mean()) / p
-    search = _Search(ScaledEvidence(Z, y, kernel, weights), log_start, prior, ended)
-    search.run(max_evaluations)
-    scales[used] *= np.exp(search.best[:-1])
-    return Relevance(scales, math.exp(search.best[-1]), search.value, search.n_evaluations)
+    evidence = ScaledEvidence(Z, y, kernel, weights)
+    best, value, n_evaluations = _minimised(evidence, log_start, prior, max_evaluations, ended)
+    scales[used] *= np.exp(best[:-1])
+    return Relevance(scales, math.exp(best[-1]), value, n_evaluations)
 
 
 class _Ended(Exception):
     """No time is left."""
 
 
-class _Search:
-    """L-BFGS from given scales, and the best point so far."""
+def _minimised(
+    evidence: ScaledEvidence,
+    log_start: np.ndarray,
+    prior: float,
+    max_evaluations: int,
+    ended: Callable[[], bool],
+) -> tuple[np.ndarray, float, int]:
+    """The best (ℓ, log λ) that L-BFGS meets, its L without the prior, and the evaluations of L."""
+    start = np.append(log_start, math.log(_PENALTY))
+    best, least, value_there, n_evaluations = start, math.inf, math.inf, 0
 
-    def __init__(
-        self,
-        evidence: ScaledEvidence,
-        log_start: np.ndarray,
-        prior: float,
-        ended: Callable[[], bool],
-    ):
-        self._evidence, self._precision, self._ended = evidence, prior**-2.0, ended
-        self._start = self.best = np.append(log_start, math.log(_PENALTY))
-        self._least = self.value = math.inf
-        self.n_evaluations = 0
-
-    def run(self, max_evaluations: int) -> None:
-        """Minimise within the bounds."""
-        shift = self._start[:-1]
-        bounds = [(one + _RANGE[0], one + _RANGE[1]) for one in shift]
-        with suppress(_Ended):
-            size = max(1.0, abs(self._objective(self._start)[0]))
-            options = {"maxfun": max_evaluations, "ftol": _ACCURACY / size, "gtol": 0.0}
-            optimize.minimize(
-                self._objective,
-                self._start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[*bounds, tuple(np.log(_PENALTIES))],
-                options=options,
-            )
-
-    def _objective(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        if self._ended():
+    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best, least, value_there, n_evaluations
+        if ended():
             raise _Ended
         deviations = theta[:-1] - theta[:-1].mean()
-        value, gradient = self._evidence(theta[:-1], theta[-1])
-        self.n_evaluations += 1
-        total = value + 0.5 * self._precision * float(deviations @ deviations)
-        gradient[:-1] += self._precision * deviations
-        if total < self._least:
-            self._least, self.value, self.best = total, value, theta.copy()
+        value, gradient = evidence(theta[:-1], theta[-1])
+        n_evaluations += 1
+        total = value + 0.5 * prior**-2.0 * float(deviations @ deviations)
+        gradient[:-1] += prior**-2.0 * deviations
+        if total < least:
+            best, least, value_there = theta.copy(), total, value
         return total, gradient
+
+    bounds = [(one + _RANGE[0], one + _RANGE[1]) for one in log_start]
+    bounds.append(tuple(np.log(_PENALTIES)))
+    with suppress(_Ended):
+        size = max(1.0, abs(objective(start)[0]))
+        options = {"maxfun": max_evaluations, "ftol": _ACCURACY / size, "gtol": 0.0}
+        optimize.minimize(
+            objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+        )
+    return best, value_there, n_evaluations
 
 
 def _some(

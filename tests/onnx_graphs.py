@@ -8,7 +8,7 @@ def run_form(add, rows):
     import onnxruntime
     from onnx import TensorProto, helper
 
-    from bandfall._onnx.builder import Graph
+    from bandfall._graphs import Graph
 
     graph = Graph()
     graph.op("Identity", add(graph, "rows"))

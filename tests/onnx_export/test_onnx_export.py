@@ -28,8 +28,7 @@ from shared_files import data_directory
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-builder = pytest.importorskip("bandfall._onnx.builder")
-normal = pytest.importorskip("bandfall._onnx.normal")
+builder = pytest.importorskip("bandfall._graphs")
 
 KERNEL_ESTIMATORS = [name for name in estimators() if name != "mlp"]
 
@@ -222,7 +221,7 @@ def test_booleans_and_columns_that_are_left_out():
 def test_normal_quantile():
     """Algorithm AS 241 against SciPy, from end to end."""
     graph = builder.Graph()
-    normal.add_normal_quantile(graph, "X")
+    graph.normal_quantile("X")
     graph.nodes[-1].output[0] = "y"
     info = [
         onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, ["rows"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeGuard, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from bandfall._models.member import Member
 from bandfall._models.metric import scaled, slopes
 from bandfall._models.novelty import nearest_distances
 from bandfall._products import HOST, Backend
-from bandfall._targets import Numbers, Target
+from bandfall._targets import Target
 from bandfall.descent import Path
 from bandfall.descent._partitioned import in_step
 from bandfall.tables import Schema, Table, TableEncoder, encode_all
@@ -207,8 +207,3 @@ class Average(Generic[Kind]):
         """A copy in which `change` was applied to every member's path."""
         members = [replace(member, path=change(member.path)) for member in self.members]
         return replace(self, members=tuple(members))
-
-
-def predicts_numbers(average: Average[Target]) -> TypeGuard[Average[Numbers]]:
-    """Whether an average predicts numbers, which have intervals."""
-    return isinstance(average.target, Numbers)

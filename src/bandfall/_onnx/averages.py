@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
+from bandfall._estimators.view import Story
+from bandfall._graphs import Graph
 from bandfall._models.average import Average
 from bandfall._models.conformal import PRIOR_ROWS
 from bandfall._models.intervals import Intervals
 from bandfall._models.member import Member
-from bandfall._onnx.builder import Graph
 from bandfall._onnx.encodings import add_encoding
 from bandfall._onnx.sums import Prepare, add_nearest, add_partitioned, add_sum
-from bandfall._targets import Numbers, Target
+from bandfall._targets import Numbers, Output, Target
 from bandfall.descent._partitioned import PartitionedSum
 from bandfall.tables import TableEncoder
 
@@ -38,14 +40,11 @@ def add_average(graph: Graph, rows: str, average: Average[Target]) -> str:
 
 
 def add_interval(
-    graph: Graph,
-    rows: str,
-    outputs: str,
-    average: Average[Numbers],
-    intervals: Intervals,
-    coverage: float,
-) -> list[str]:
-    """Both ends of intervals around outputs of an average, each of shape (m, k)."""
+    graph: Graph, rows: str, outputs: str, story: Story, coverage: float
+) -> list[Output]:
+    """Both ends of intervals around outputs of an average."""
+    intervals, average = story.intervals, cast("Average[Numbers]", story.average)
+    assert intervals is not None
     tail = 0.5 - 0.5 * coverage
     offsets = intervals.offsets(np.array([tail, 1.0 - tail]))
     if not np.all(np.isfinite(offsets)):
@@ -55,7 +54,8 @@ def add_interval(
         )
     sizes = _add_sizes(graph, rows, outputs, average, intervals)
     steps = [graph.op("Mul", sizes, offset) for offset in offsets]
-    return [graph.op("Add", outputs, step) for step in steps]
+    ends = zip(("lower", "upper"), [graph.op("Add", outputs, step) for step in steps], strict=True)
+    return [average.target.onnx_quantile(graph, name, end) for name, end in ends]
 
 
 def _add_sizes(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper
 
-from bandfall._onnx.builder import FLOAT_TYPES, Graph
+from bandfall._graphs import FLOAT_TYPES, Graph
 from bandfall.tables import FittedEncoding, Schema, TableEncoder
 
 OUTPUTS = ("prediction", "lower", "upper", "probability")

@@ -9,24 +9,21 @@ neither.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import ModelProto, ValueInfoProto, checker, helper
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall._estimators.view import Story, feature_names_of, last_step, steps_before, story_of
-from bandfall._models.average import Average, predicts_numbers
+from bandfall._estimators.view import feature_names_of, last_step, steps_before, story_of
+from bandfall._graphs import FLOAT_TYPES, Graph
 from bandfall._onnx.averages import add_average, add_interval
-from bandfall._onnx.builder import FLOAT_TYPES, Graph
 from bandfall._onnx.encodings import add_inputs, is_matrix
-from bandfall._onnx.preprocessing import add_transformer
+from bandfall._onnx.preprocessing import add_transformers
 from bandfall._onnx.sums import add_sum
-from bandfall._targets import Output, Target
+from bandfall._targets import Output
 from bandfall._typing import DTypeLike, Estimator
 from bandfall._version import __version__
 from bandfall.descent._partitioned import AnySum
-from bandfall.descent._sum import KernelSum
 
 OPSET = 17
 ML_OPSET = 3  # of LabelEncoder, for categories
@@ -40,106 +37,71 @@ def exported(estimator: Estimator, dtype: DTypeLike, coverage: float | None) -> 
     if coverage is not None and not 0 < coverage < 1:
         raise ValueError(f"coverage={coverage} must be between 0 and 1")
     check_is_fitted(last)
-    story = story_of(last)
-    dtype = np.dtype(story.dtype if dtype is None else dtype)
+    dtype = np.dtype(story_of(last).dtype if dtype is None else dtype)
     if dtype not in FLOAT_TYPES:
         raise ValueError(f"dtype={dtype} must be float32 or float64")
 
     graph = Graph()
-    rows = "X"
-    for _, transformer in [] if before is None else before.steps:
-        if transformer not in (None, "passthrough"):
-            rows = add_transformer(graph, rows, transformer, dtype)
-    writer = _Writer(graph, rows, dtype, type(last).__name__)
-    outputs, properties = writer.model(story, coverage)
-
-    shape = ("rows", int(estimator.n_features_in_))
-    matrix = helper.make_tensor_value_info("X", FLOAT_TYPES[dtype], shape)
+    rows = "X" if before is None else add_transformers(graph, "X", before, dtype)
+    inputs, outputs, properties = _add_model(graph, rows, last, coverage, dtype)
+    matrix = helper.make_tensor_value_info(
+        "X", FLOAT_TYPES[dtype], ("rows", int(estimator.n_features_in_))
+    )
+    values = [_add_output(graph, one, dtype) for one in outputs]
     domains = {"": OPSET}
     if any(node.domain for node in graph.nodes):
         domains["ai.onnx.ml"] = ML_OPSET
     proto = helper.make_model(
-        graph.finish("bandfall", writer.inputs or [matrix], outputs),
+        graph.finish("bandfall", inputs or [matrix], values),
         opset_imports=[helper.make_opsetid(*one) for one in domains.items()],
         ir_version=IR_VERSION,
         producer_name="bandfall",
         producer_version=__version__,
     )
-    helper.set_model_props(proto, _properties(estimator) | properties)
+    properties["estimator"] = type(last).__name__
+    if (names := feature_names_of(estimator)) is not None:
+        properties["feature_names"] = json.dumps(names)
+    helper.set_model_props(proto, properties)
     checker.check_model(proto, full_check=True)
     return proto
 
 
-def _properties(estimator: Estimator) -> dict[str, str]:
-    names = feature_names_of(estimator)
-    properties = {"estimator": type(last_step(estimator)).__name__}
-    if names is not None:
-        properties["feature_names"] = json.dumps(names)
-    return properties
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """Writes a model into a graph."""
-
-    graph: Graph
-    rows: str  # name of the rows in it
-    dtype: np.dtype  # of the outputs
-    name: str  # of the estimator, for errors
-    # One per column if the table is not purely numeric; else empty.
-    inputs: list[ValueInfoProto] = field(default_factory=list)
-
-    def model(
-        self, story: Story, coverage: float | None
-    ) -> tuple[list[ValueInfoProto], dict[str, str]]:
-        """Outputs and properties of the graph."""
-        if coverage is not None and story.intervals is None:
-            raise TypeError(f"coverage={coverage}: {self.name} has no intervals")
-        if story.average is not None:
-            found, ends = self._average(story, story.average, coverage)
-        elif story.kernel_sum is not None:
-            found, ends = self._kernel_sum(story.kernel_sum, story.dtype), []
-        else:
-            raise TypeError(f"{self.name} is not a kernel estimator")
-        outputs, properties = story.target.onnx(self.graph, found)
-        return [self._output(one) for one in (*outputs, *ends)], properties
-
-    def _kernel_sum(self, model: KernelSum, dtype: np.dtype) -> str:
-        """Outputs of an estimator with a single kernel sum."""
+def _add_model(
+    graph: Graph, rows: str, estimator: Estimator, coverage: float | None, dtype: np.dtype
+) -> tuple[list[ValueInfoProto], list[Output], dict[str, str]]:
+    """Inputs (none for an array), outputs and properties of the graph."""
+    story = story_of(estimator)
+    model, average = story.kernel_sum, story.average
+    if coverage is not None and story.intervals is None:
+        raise TypeError(f"coverage={coverage}: {type(estimator).__name__} has no intervals")
+    inputs: list[ValueInfoProto] = []
+    if average is None:
+        if model is None:
+            raise TypeError(f"{type(estimator).__name__} is not a kernel estimator")
         _check_size([model])
         # As `predict` does: round to the estimator's own type, compute in float64.
-        rows = self.graph.cast(self.graph.cast(self.rows, dtype), np.float64)
-        return add_sum(self.graph, rows, model.X.shape[1], model)
-
-    def _average(
-        self, story: Story, average: Average[Target], coverage: float | None
-    ) -> tuple[str, list[Output]]:
-        """Outputs of an average, and the ends of intervals if requested."""
+        rows = graph.cast(graph.cast(rows, story.dtype), np.float64)
+        found = add_sum(graph, rows, model.X.shape[1], model)
+    else:
         _check_size([member.path.model for member in average.members])
-        rows = self._table_rows(average)
-        outputs = add_average(self.graph, rows, average)
-        intervals = story.intervals
-        if coverage is None or intervals is None or not predicts_numbers(average):
-            return outputs, []
-        ends = add_interval(self.graph, rows, outputs, average, intervals, coverage)
-        named = zip(("lower", "upper"), ends, strict=True)
-        return outputs, [average.target.onnx_quantile(self.graph, name, end) for name, end in named]
-
-    def _table_rows(self, average: Average[Target]) -> str:
-        """Float64 rows of all features, from one array or from an input for each column."""
         if is_matrix(average.schema):
-            return self.graph.cast(self.rows, np.float64)
-        rows, inputs = add_inputs(self.graph, average.schema, self.dtype)
-        self.inputs.extend(inputs)
-        return rows
+            rows = graph.cast(rows, np.float64)
+        else:
+            rows, inputs = add_inputs(graph, average.schema, dtype)
+        found = add_average(graph, rows, average)
+    outputs, properties = story.target.onnx(graph, found)
+    if coverage is not None:
+        outputs += add_interval(graph, rows, found, story, coverage)
+    return inputs, outputs, properties
 
-    def _output(self, one: Output) -> ValueInfoProto:
-        """Make a value an output of the graph."""
-        value = self.graph.cast(one.value, self.dtype) if one.dtype is None else one.value
-        self.graph.op("Identity", value)
-        self.graph.nodes[-1].output[0] = one.name
-        element = helper.np_dtype_to_tensor_dtype(one.dtype or self.dtype)
-        return helper.make_tensor_value_info(one.name, element, ("rows", *one.shape))
+
+def _add_output(graph: Graph, output: Output, dtype: np.dtype) -> ValueInfoProto:
+    """Make a value an output of the graph, of its own dtype or of `dtype`."""
+    value = graph.cast(output.value, dtype) if output.dtype is None else output.value
+    graph.op("Identity", value)
+    graph.nodes[-1].output[0] = output.name
+    element = helper.np_dtype_to_tensor_dtype(output.dtype or dtype)
+    return helper.make_tensor_value_info(output.name, element, ("rows", *output.shape))
 
 
 def _check_size(models: list[AnySum]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import sklearn
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from bandfall._onnx.builder import Graph
+from bandfall._graphs import Graph
 from bandfall._typing import ArrayLike, Estimator
 
 # Operators in order, with the attribute that holds the values and the parameter to switch it off.
@@ -18,8 +19,15 @@ _STEPS: dict[type, list[tuple[str, str, str]]] = {
 }
 
 
-def add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.dtype) -> str:
-    """Name of the transformed rows; `rows` and the result are of `dtype`."""
+def add_transformers(graph: Graph, rows: str, pipeline: Pipeline, dtype: np.dtype) -> str:
+    """Name of the rows after all steps; `rows` and the result are of `dtype`."""
+    for _, transformer in pipeline.steps:
+        if transformer not in (None, "passthrough"):
+            rows = _add_transformer(graph, rows, transformer, dtype)
+    return rows
+
+
+def _add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.dtype) -> str:
     if type(transformer) not in _STEPS:
         allowed = ", ".join(cls.__name__ for cls in _STEPS)
         raise ValueError(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto, helper
 
-from bandfall._onnx.builder import Graph, Symbol
+from bandfall._graphs import Graph
 from bandfall._products import Sum
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
@@ -159,7 +159,7 @@ def _add_stage(
     graph: Graph, model: Sum, distances: str, total: str, scale: str, coefficients: str
 ) -> str:
     """total + k(distances · scale) c for one stage."""
-    scaled = Symbol(graph, graph.op("Mul", distances, scale))
+    scaled = graph.symbol(graph.op("Mul", distances, scale))
     try:
         K = model.kernel.profile(scaled, np)
     except TypeError as error:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from bandfall._graphs import Graph
 from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import ArrayLike, FloatT, Weights
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 
 class Output(NamedTuple):

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from bandfall._checks import ShapeChecker
-from bandfall._graphs import Graph
 from bandfall._targets.base import Output, Target
 from bandfall._targets.links import (
     CLIP,
@@ -25,6 +24,9 @@ from bandfall._targets.links import (
 )
 from bandfall._targets.scores import Scores, positions, row_losses, score_classes
 from bandfall._typing import ArrayLike, FloatT, Weights
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 _ROUNDING = 1e-6  # allowed error of the sum of shares
 
@@ -158,17 +160,14 @@ class Classes(Target):
         link, prior = self.link, self.prior
         if link.kind == CLIP:
             least = np.maximum(link.parameter * prior, LEAST)
-            shares = graph.op("Add", outputs, graph.constant(prior, np.float64))
-            shares = graph.op("Max", shares, graph.constant(least, np.float64))
-            total = graph.op("ReduceSum", shares, graph.constant([1], np.int64))
-            linked = graph.op("Div", shares, total)
+            shares = graph.op("Max", graph.op("Add", outputs, prior), least)
+            linked = graph.op("Div", shares, graph.op("ReduceSum", shares, [1]))
         else:
-            logits = graph.op("Div", outputs, graph.constant(link.parameter, np.float64))
-            logs = np.log(np.maximum(prior, LEAST))
-            logits = graph.op("Add", logits, graph.constant(logs, np.float64))
+            logits = graph.op("Div", outputs, float(link.parameter))
+            logits = graph.op("Add", logits, np.log(np.maximum(prior, LEAST)))
             linked = graph.op("Softmax", logits, axis=1)
-        linked = graph.op("Mul", linked, graph.constant(1.0 - link.stray, np.float64))
-        return graph.op("Add", linked, graph.constant(link.stray * prior, np.float64))
+        linked = graph.op("Mul", linked, 1.0 - link.stray)
+        return graph.op("Add", linked, link.stray * prior)
 
     def _onnx_labels(self) -> np.ndarray:
         """The classes in a type of ONNX: text, integers, booleans or float64."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall._checks import ShapeChecker
-from bandfall._graphs import Graph
 from bandfall._targets.base import Output, Target
 from bandfall._targets.losses import mean_r2
 from bandfall._targets.scores import Scores, score_numbers
 from bandfall._typing import ArrayLike, DTypeLike, FloatT, Weights
 from bandfall.descent._centring import column_means
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 _MAX_ROUNDING = 1e-3  # of predictions, in mean absolute deviations of the target
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant target
@@ -133,10 +135,9 @@ class Numbers(Target):
 
     def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:
         """An ONNX output `name` in the units and the shape of y, for outputs (m, k)."""
-        scaled = graph.op("Mul", outputs, graph.constant(self.scale, np.float64))
-        value = graph.op("Add", scaled, graph.constant(self.offset, np.float64))
+        value = graph.op("Add", graph.op("Mul", outputs, self.scale), self.offset)
         if self.ndim == 1:
-            return Output(name, graph.op("Squeeze", value, graph.constant([1], np.int64)), None)
+            return Output(name, graph.op("Squeeze", value, [1]), None)
         return Output(name, value, None, (self.n_columns,))
 
 

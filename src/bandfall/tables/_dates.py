@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall._checks import check_instance
-from bandfall._graphs import Graph
 from bandfall._typing import Array
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 DAY = 86_400.0
 PERIODS = ("day", "week", "year")

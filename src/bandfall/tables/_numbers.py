@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.special import ndtri
 
 from bandfall._checks import ShapeChecker, check_positions
-from bandfall._graphs import Graph
 from bandfall._typing import Array
 from bandfall.tables._registry import NumberEncoding, register
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 FARTHEST = 1e6  # standard deviations; values are clipped here, within the range of float32
 _LAST_QUANTILE = -ndtri(1e-7)  # normal quantiles are clipped here

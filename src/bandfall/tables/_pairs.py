@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bandfall._checks import ShapeChecker, check_instance, check_positions
-from bandfall._graphs import Graph
 from bandfall.tables._categories import OneHot, has_many_levels, out_of_fold, smoothed_means
 from bandfall.tables._registry import MAX_LEVELS, CategoryEncoding, register
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 _ROWS_PER_CELL = 5  # minimum of the mean number of rows per pair of levels
 _FEWEST_CELLS = 6  # a kernel learns the single contrast of two levels by two without help

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from bandfall._checks import check_instance
-from bandfall._graphs import Graph
 from bandfall._typing import Weights
 from bandfall.tables._columns import Column
+
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
 
 MAX_LEVELS = 10_000  # maximum number of levels in a model; rarer levels count as unknown
 
@@ -71,7 +73,7 @@ class NumberEncoding(ABC):
 
         Parameters
         ----------
-        graph : bandfall._onnx.builder.Graph
+        graph : bandfall._graphs.Graph
         columns : str
             Name of the float64 values in it, shape (m, p).
 

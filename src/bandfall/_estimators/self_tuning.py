@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from bandfall._search.averaging import Tuned
+    from bandfall._search.clock import Clock
     from bandfall._search.rows import Rows
     from bandfall._search.settings import Settings
 
@@ -275,6 +276,13 @@ class SelfTuning(AveragedModel):
 
         settings = Settings(max_rounds=self.max_rounds, n_members=self.n_members)
         return settings.up_to(self.search_rows)
+
+    @property
+    def _clock(self) -> Clock:
+        """The clock of a fit."""
+        from bandfall._search.clock import Clock
+
+        return Clock(self.max_seconds and max(self.max_seconds, self._shortest))
 
     def _fitted_state(self) -> State:
         """Fitted attributes, with which callbacks make a copy that predicts."""

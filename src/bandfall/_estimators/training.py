@@ -79,7 +79,7 @@ def train(
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
     kernels = chosen_kernels(model.kernels)
-    clock = Clock(model.max_seconds and max(model.max_seconds, model._shortest))
+    clock = model._clock
     store = None if checkpoint is None else LeafFolder(checkpoint)
     class_weight = getattr(model, "class_weight", None)
     remote = None

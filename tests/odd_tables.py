@@ -5,7 +5,8 @@ import io
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.read_table import Limits, Style, read_csv
+from bandfall._cli.options import Style
+from bandfall._cli.read_table import read_csv
 from shell import call
 
 IDS = [f"{i:08x}-{i * 7919 % 65536:04x}" for i in range(120)]
@@ -32,7 +33,7 @@ def with_column(values, name="c"):
 def table_of(data, max_cells=10**6):
     """The table of some bytes, and its style."""
     stream = data if hasattr(data, "read") else io.BytesIO(data)
-    return read_csv(stream, "d.csv", Style(), Limits(max_cells))
+    return read_csv(stream, "d.csv", Style(), max_cells)
 
 
 def fit(data, tmp_path, *options, target="y"):

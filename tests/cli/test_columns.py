@@ -11,8 +11,9 @@ import pytest
 
 from bandfall import BandfallRegressor, load_model
 from bandfall._cli import training
-from bandfall._cli.read_table import Style, read_file
-from bandfall._cli.rows import Dataset, Roles, load_table, split_table
+from bandfall._cli.options import Choices, Roles, Style
+from bandfall._cli.read_table import read_file
+from bandfall._cli.rows import Dataset, load_table, split_table
 from bandfall._cli.stored import pack_rows, unpack_rows
 from bandfall._cli.terminal import InputError
 from bandfall._files import dump_bytes, load_bytes, read_model_file
@@ -110,7 +111,7 @@ class TestRoles:
         table = Dataset(
             pd.DataFrame({"a": day}), day.astype(float), "d", Roles(["y"], time="day"), time=day
         )
-        train, test = split_table(table, 0.23, 0, 1000)
+        train, test = split_table(table, Choices(test_fraction=0.23))
         assert test.time.min() > train.time.max()
         assert len(test) == 25
 
@@ -120,7 +121,7 @@ class TestRoles:
         loaded = load_table(str(tmp_path / "d.csv"), Roles(["y"], group="patient"))
         assert "patient" not in loaded.X.columns
         for seed in range(5):
-            train, test = split_table(loaded, 0.2, seed, 1000)
+            train, test = split_table(loaded, Choices(seed=seed))
             assert not set(train.group) & set(test.group)
             assert 10 <= len(test) <= 30
 

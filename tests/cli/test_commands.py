@@ -21,7 +21,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall._cli import rivals, terminal, training
-from bandfall._cli.training import Choices, make_estimator
+from bandfall._cli.options import Choices
+from bandfall._cli.training import make_estimator
 from bandfall._estimators.progress import FitProgress
 from bandfall._files.checkpoint import load_path, save_path
 from bandfall.report import LabelledRows
@@ -107,7 +108,7 @@ class TestFit:
 
     def test_all_rows_train_however_many(self, tmp_path, monkeypatch):
         """From the shell as from Python: a sample that nobody asked for is another model."""
-        monkeypatch.setattr("bandfall._cli.fit.MAX_ROWS", {"auto": 20, "kgdd": 20})
+        monkeypatch.setattr("bandfall._cli.options.MAX_ROWS", {"auto": 20, "kgdd": 20})
         frame().to_csv(tmp_path / "d.csv", index=False)
         for model in ("auto", "kgdd"):
             done = call("fit", tmp_path / "d.csv", *Y, "--out", tmp_path / model, "--model", model)
@@ -417,17 +418,17 @@ def test_kernel_ridge_takes_a_sample():
 
 def test_device():
     with pytest.raises(terminal.InputError, match="--device cuda: KernelRidgeCV"):
-        make_estimator(Choices("krr-cv", "cuda"))
-    make_estimator(Choices("krr-cv", "cpu"))
+        make_estimator(Choices("krr-cv", device="cuda"))
+    make_estimator(Choices("krr-cv", device="cpu"))
     for device in ("cpu", "auto"):
-        assert make_estimator(Choices("kgdd", device))[-1].device == device
+        assert make_estimator(Choices("kgdd", device=device))[-1].device == device
 
 
 def test_device_may_be_the_address_of_a_scheduler():
-    model = make_estimator(Choices("kgdd", "tcp://10.0.0.1:8786"))
+    model = make_estimator(Choices("kgdd", device="tcp://10.0.0.1:8786"))
     assert model[-1].device == "tcp://10.0.0.1:8786"
     with pytest.raises(terminal.InputError, match="--device tpu must be auto, cpu, cuda, or"):
-        make_estimator(Choices("kgdd", "tpu"))
+        make_estimator(Choices("kgdd", device="tpu"))
 
 
 def test_a_missing_scheduler_fails_in_one_line(csv, tmp_path, monkeypatch):

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall._cli.read_table import Limits, Style, read_file
+from bandfall._cli.options import Style
+from bandfall._cli.read_table import read_file
 from bandfall._cli.terminal import InputError
 from bandfall.report._columns import kind_of
 from odd_tables import IDS, csv_of, fit, numbers, table_of, with_column
@@ -276,7 +277,7 @@ class TestReading:
         writer = threading.Thread(target=write, args=(b"a,y\n" * 1000,))
         writer.start()
         with pytest.raises(InputError, match=r"pipe is longer than 1,000 bytes"):
-            read_file(str(tmp_path / "pipe"), limits=Limits(n_bytes=1000))
+            read_file(str(tmp_path / "pipe"), most_bytes=1000)
         writer.join()
 
 

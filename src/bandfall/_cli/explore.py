@@ -8,50 +8,39 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from bandfall._cli import options
+from bandfall._cli.options import Choices, Roles, Style, argument, command, option
 from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.pages import Progress, model_of, studied, target_of
-from bandfall._cli.read_table import Style
-from bandfall._cli.rows import Roles
-from bandfall._cli.terminal import InputError, note, one_line_errors, print_json
-from bandfall._cli.training import Choices
+from bandfall._cli.terminal import InputError, note, print_json
 from bandfall._explore import render_playground
 from bandfall._explore.page import WhatIf, render_explorer
 from bandfall._explore.server import Explorer
 from bandfall._files import ModelFile
 
-_SOURCE = "Model file made by fit, or a table; without it, a playground."
-_DATA = "Table to explore the model with; it must contain the target."
-_OUT = "HTML page to write; without it, the page is served locally."
 PLAYGROUND = Path("playground.html")
 SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest computes its contents
 
 
-@one_line_errors()
+@command(
+    without="keep weights time group max_seconds checkpoint",
+    source=argument("MODEL|DATA", "Model file made by fit, or a table; without it, a playground."),
+    data=argument("DATA", "Table to explore the model with; it must contain the target."),
+    targets=option("--target", "COL", "Column to predict, if a table is given."),
+    out=option("--out", "FILE", "HTML page to write; without it, the page is served locally."),
+    show=option("--open/--no-open", "", "Open the page in the default browser."),
+)
 def explore(
-    source: Annotated[str | None, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)] = None,
-    data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
-    out: Annotated[Path | None, options.option("--out", "FILE", _OUT)] = None,
-    target: options.PageTarget = None,
-    model: options.Model = "auto",
-    task: options.Task = "auto",
-    test_fraction: options.Fraction = 0.2,
-    drop: options.Drop = None,
-    max_rows: options.Rows = None,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    na: options.Missing = None,
-    text: options.Text = None,
-    sep: options.Separator = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    show: options.Open = True,
-    force: options.Force = False,
-    json: options.Json = False,
+    source: str | None = None,
+    data: str | None = None,
+    *,
+    roles: Roles,
+    out: Path | None = None,
+    choices: Choices,
+    style: Style,
+    show: bool = True,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 
@@ -60,23 +49,20 @@ def explore(
     --out it is written to one file instead, which needs no server and no network. Without
     arguments, the page is a playground with its own exact solver, written to playground.html.
     """
-    if source is None and target is not None:
-        raise InputError(f"--target {target} needs the table that has this column")
+    if source is None and roles.targets:
+        raise InputError(f"--target {roles.targets[0]} needs the table that has this column")
     out = PLAYGROUND if source is None and out is None else out
     if out is not None:
         check_out(out, is_page, force=force, inputs=(source, data))
     if source is None:
         _write(render_playground(), out or PLAYGROUND, show, json)
         return
-    style = Style(sep, decimal, encoding, text or [], na or [])
-    choices = Choices(model, device, test_fraction, max_rows, seed, task)
-    roles = Roles([target] if target else [], drop or [])
     get_model = model_of(source, data, roles, style, choices)
-    get_page = partial(_page, data=data, style=style, seed=seed)
+    get_page = partial(_page, data=data, style=style, seed=choices.seed)
     if out is not None:
         _write(get_page(get_model(None), live=False)[0], out, show, json)
     else:
-        _serve(get_model, get_page, target or Path(source).name, show, json)
+        _serve(get_model, get_page, "".join(roles.targets) or Path(source).name, show, json)
 
 
 def _page(

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import typer
 from rich.text import Text
 
-from bandfall._cli import options
 from bandfall._cli.columns import quoted
+from bandfall._cli.options import Choices, Roles, Style, command, option
 from bandfall._cli.outputs import check_out, is_model, write_or_keep
-from bandfall._cli.read_table import Style
-from bandfall._cli.rows import Dataset, Roles
+from bandfall._cli.rows import Dataset
 from bandfall._cli.stored import model_notes
 from bandfall._cli.terminal import (
     INTERRUPTED,
@@ -22,11 +21,10 @@ from bandfall._cli.terminal import (
     InputError,
     counted,
     note,
-    one_line_errors,
     print_json,
     print_pairs,
 )
-from bandfall._cli.training import MAX_ROWS, Choices, Trained, score_words, train_on, why_ended
+from bandfall._cli.training import Trained, score_words, train_on, why_ended
 from bandfall._drawing.axes import number
 from bandfall._estimators.view import Story, answers_of, last_step, story_of
 from bandfall._files import save_model
@@ -36,36 +34,23 @@ from bandfall.descent import Status
 from bandfall.tables._kinds import ID
 
 MODEL = Path("model.bandfall")
-_CHECKPOINT = "Save the progress of --model kgdd here after every stage."
-_RESUME = "Continue from --checkpoint, if that file exists."
 
 
-@one_line_errors()
+@command(
+    required="targets",
+    out=option("--out", "FILE", "Model file to write."),
+    resume=option("--resume", "", "Continue from --checkpoint, if that file exists."),
+)
 def fit(
-    data: options.Data,
-    target: options.Target,
-    out: Annotated[Path, options.option("--out", "FILE", "Model file to write.")] = MODEL,
-    model: options.Model = "auto",
-    task: options.Task = "auto",
-    test_fraction: options.Fraction = 0.2,
-    drop: options.Drop = None,
-    keep: options.Keep = None,
-    weights: options.Weights = None,
-    time_split: options.Time = None,
-    group: options.Group = None,
-    max_rows: options.FitRows = None,
-    max_seconds: options.Seconds = None,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    checkpoint: Annotated[Path | None, options.option("--checkpoint", "FILE", _CHECKPOINT)] = None,
-    resume: Annotated[bool, options.option("--resume", "", _RESUME)] = False,
-    na: options.Missing = None,
-    text: options.Text = None,
-    sep: options.Separator = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    data: str,
+    *,
+    roles: Roles,
+    out: Path = MODEL,
+    choices: Choices,
+    resume: bool = False,
+    style: Style,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Train a model on a table and write it to a file.
 
@@ -75,15 +60,13 @@ def fit(
     Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.
     """
     check_out(out, is_model, force=force, inputs=(data,))
-    _check_checkpoint(checkpoint, resume, model)
-    roles = Roles(target, drop or [], keep or [], weights, time_split, group)
-    style = Style(sep, decimal, encoding, text or [], na or [])
-    most = max_rows or (MAX_ROWS[model] if model == "krr-cv" else None)
-    choices = Choices(model, device, test_fraction, most, seed, task, max_seconds, checkpoint)
+    _check_checkpoint(choices, resume)
+    if choices.model == "krr-cv":
+        choices = choices.with_most_rows()
     trained = train_on(data, roles, style, choices)
     story = story_of(trained.estimator)
     tested = _tested(trained, story)
-    notes = {**model_notes(trained), "seed": seed}
+    notes = {**model_notes(trained), "seed": choices.seed}
     write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
     _note_ids(trained.rows, story)
     if json:
@@ -95,12 +78,13 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
-def _check_checkpoint(file: Path | None, resume: bool, model: str) -> None:
+def _check_checkpoint(choices: Choices, resume: bool) -> None:
     """Refuse to overwrite the checkpoint of an interrupted run unless --resume is given."""
+    file = choices.checkpoint
     if file is None and resume:
         raise InputError("--resume needs --checkpoint, the file to continue from")
-    if file is not None and model != "kgdd":
-        raise InputError(f"--checkpoint works with --model kgdd only, not {model}")
+    if file is not None and choices.model != "kgdd":
+        raise InputError(f"--checkpoint works with --model kgdd only, not {choices.model}")
     if file is not None and file.exists() and not resume:
         raise InputError(f"{file} exists already; use --resume to continue from it")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bandfall._cli import options
+from bandfall._cli.options import command
 from bandfall._cli.stored import noted_kinds, unpack_rows
-from bandfall._cli.terminal import counted, one_line_errors, print_json, print_pairs
+from bandfall._cli.terminal import counted, print_json, print_pairs
 from bandfall._cli.training import score_words, why_ended
 from bandfall._estimators.summary import member_words
 from bandfall._estimators.view import (
@@ -26,12 +26,12 @@ from bandfall._targets.scores import Scores
 from bandfall._typing import Estimator, State
 
 
-@one_line_errors()
-def inspect(model: options.ModelFile, json: options.Json = False) -> None:
+@command()
+def inspect(file: str, *, json: bool = False) -> None:
     """Show what a model file contains: estimator, path, features, score, size and versions."""
-    stored = read_model_file(model)
+    stored = read_model_file(file)
     story = story_of(stored.estimator)
-    summary = _summary(model, stored, story)
+    summary = _summary(file, stored, story)
     print_json(summary) if json else print_pairs(_pairs(summary, stored, story))
 
 

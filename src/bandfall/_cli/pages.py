@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -12,12 +11,13 @@ import numpy as np
 import pandas as pd
 
 from bandfall._cli.columns import require_columns
+from bandfall._cli.options import Choices, Roles, Style
 from bandfall._cli.outputs import is_model
-from bandfall._cli.read_table import Style, name_of
-from bandfall._cli.rows import Roles, targets_of
+from bandfall._cli.read_table import name_of
+from bandfall._cli.rows import targets_of
 from bandfall._cli.stored import features_of, model_notes, read_for, trained_on, unpack_rows
 from bandfall._cli.terminal import Bar, InputError, note
-from bandfall._cli.training import MAX_ROWS, Choices, train_on
+from bandfall._cli.training import train_on
 from bandfall._estimators.view import feature_names_of, story_of
 from bandfall._files import ModelFile, read_model_file
 from bandfall._typing import JsonDict
@@ -41,12 +41,11 @@ def model_of(
     what = "is not a bandfall model" if source != "-" else "is a table"
     if data is not None:
         raise InputError(f"{source} {what}; only one table can be named")
-    if not roles.targets:
+    if len(roles.targets) != 1:
         raise InputError(
             f"{source} {what}; to train a model on this table, name the column to predict: --target"
         )
-    choices = replace(choices, max_rows=choices.max_rows or MAX_ROWS[choices.model])
-    return partial(_trained, source, roles, style, choices)
+    return partial(_trained, source, roles, style, choices.with_most_rows())
 
 
 def _trained(

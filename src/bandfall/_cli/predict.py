@@ -6,18 +6,17 @@ import math
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
 
-from bandfall._cli import options
 from bandfall._cli.columns import Features, require_columns
+from bandfall._cli.options import Style, command, option
 from bandfall._cli.outputs import PREDICTION, check_out, is_predictions, write_page
-from bandfall._cli.read_table import Style, name_of
+from bandfall._cli.read_table import name_of
 from bandfall._cli.rows import targets_of
 from bandfall._cli.stored import features_of, noted_words, only_numbers, read_for, trained_on
-from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
+from bandfall._cli.terminal import Bar, InputError, note, print_json
 from bandfall._cli.training import score_words
 from bandfall._estimators.view import answers_of, last_step, story_of
 from bandfall._files import ModelFile, read_model_file
@@ -25,26 +24,30 @@ from bandfall._targets import Classes
 from bandfall._targets.scores import unseen_words
 from bandfall._typing import Estimator, JsonDict
 
-_OUT = "CSV file to write; - or nothing for standard output."
+_INTERVAL = "Add an interval (lower, upper) that contains the target for this share of rows: 0.9."
+_NOVELTY = "Add the distance of each row to the training rows; values above 1 are unusual."
 _ESCAPE = "Write ' before text that a spreadsheet would run as a formula."
 
 
-@one_line_errors()
+@command(
+    without="text missing",
+    out=option("--out", "FILE", "CSV file to write; - or nothing for standard output."),
+    interval=option("--interval", "SHARE", _INTERVAL),
+    novelty=option("--novelty", "", _NOVELTY),
+    escape=option("--escape-formulas/--no-escape-formulas", "", _ESCAPE),
+)
 def predict(
-    model: options.ModelFile,
-    data: options.Data,
-    out: Annotated[Path | None, options.option("--out", "FILE", _OUT)] = None,
-    interval: options.Interval = None,
-    novelty: options.Novelty = False,
-    keep: options.Keep = None,
-    escape: Annotated[
-        bool, options.option("--escape-formulas/--no-escape-formulas", "", _ESCAPE)
-    ] = True,
-    sep: options.Separator = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    file: str,
+    data: str,
+    *,
+    out: Path | None = None,
+    interval: float | None = None,
+    novelty: bool = False,
+    keep: list[str] | None = None,
+    escape: bool = True,
+    style: Style,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Predict the target for every row of a table.
 
@@ -56,10 +59,10 @@ def predict(
     """
     out = None if out is not None and str(out) == "-" else out
     if out is not None:
-        check_out(out, is_predictions, force=force, inputs=(model, data))
-    stored, source = read_model_file(model), name_of(data)
+        check_out(out, is_predictions, force=force, inputs=(file, data))
+    stored, source = read_model_file(file), name_of(data)
     _check_options(interval, novelty, stored.estimator)
-    table, style = read_for(data, stored, Style(sep, decimal, encoding))
+    table, style = read_for(data, stored, style)
     require_columns(table, keep or [], source)
     always = [name for name in noted_words(stored.notes, "keep") if name in table.columns]
     kept = table[list(dict.fromkeys([*always, *(keep or [])]))]

@@ -21,8 +21,8 @@ import tempfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -30,11 +30,14 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.fixes import parse_version
 
+from bandfall._cli.options import Style
 from bandfall._cli.terminal import Bar, InputError
 from bandfall.report._columns import kind_of
-from bandfall.tables._text import is_number, plain_numbers, usual_style
+from bandfall.tables._text import is_number, plain_numbers
 
 STDIN = "-"
+MAX_CELLS = 200_000_000  # 1.6 GB of numbers
+MAX_BYTES = 1 << 32  # of standard input, and of an Excel file when unpacked
 _MAX_LINE = 1 << 20
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 _OTHER_TEXT = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{]|<(!|\?xml|html|table))", re.IGNORECASE)
@@ -42,66 +45,15 @@ _OLD_PANDAS = parse_version(pd.__version__) < parse_version("3.1")  # rounds unl
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of what is read."""
-
-    cells: int = 200_000_000  # 1.6 GB of numbers
-    n_bytes: int = 1 << 32  # of standard input, and of an Excel file when unpacked
-
-    def check(self, n_cells: int, name: str) -> None:
-        """Raise InputError for more cells."""
-        if n_cells > self.cells:
-            raise InputError(
-                f"{name} holds more than {self.cells:,} values; give it fewer rows or columns"
-            )
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a table is written; None for a setting of a CSV file that is to be guessed."""
-
-    separator: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    text: Collection[str] = ()  # columns that stay text even if they look like numbers or dates
-    missing: Collection[str] = ()  # words that stand for a missing value
-    remarks: str = ""  # how the file was read
-
-    def remarked(self, remark: str) -> Style:
-        """A copy with one more remark."""
-        return replace(self, remarks="; ".join(filter(None, (self.remarks, remark))))
-
-    @property
-    def numbers(self) -> str:
-        """The style of numbers: "comma" or "point"."""
-        return "comma" if self.decimal == "," else "point"
-
-    def as_usual(self) -> contextlib.AbstractContextManager[None]:
-        """A context that reads ambiguous numbers with the decimal sign of this file."""
-        return usual_style(self.numbers)
-
-    def unusual(self, given: Style) -> str:
-        """The guessed settings that are unusual, in words."""
-        parts = []
-        if given.separator is None and self.separator != ",":
-            parts.append(f"separator {'tab' if self.separator == chr(9) else repr(self.separator)}")
-        if given.decimal is None and self.decimal != ".":
-            parts.append("decimal comma")
-        if given.encoding is None and self.encoding != "utf-8":
-            parts.append(f"encoding {self.encoding}")
-        return ", ".join(parts)
-
-
 def read_file(
-    source: str, style: Style | None = None, limits: Limits | None = None
+    source: str, style: Style | None = None, most_bytes: int = MAX_BYTES
 ) -> tuple[pd.DataFrame, Style]:
     """Read the table of a file or of standard input ("-"); return it with its complete style.
 
     Settings that are guessed get a remark if they are unusual.
     """
-    name, style, limits = name_of(source), style or Style(), limits or Limits()
-    with Bar("read the table"), _opened(source, limits) as stream:
+    name, style = name_of(source), style or Style()
+    with Bar("read the table"), _opened(source, most_bytes) as stream:
         start = stream.read(4)
         stream.seek(0)
         if not start:
@@ -109,13 +61,13 @@ def read_file(
         if start == _OLD_EXCEL:
             raise InputError(f"{name} is an old Excel file (.xls); save it as .xlsx or CSV")
         if start == _PARQUET:
-            table = _read_parquet(stream, name, limits)
+            table = _read_parquet(stream, name)
         elif start == _ZIP:
-            table, style = _read_excel(stream, name, style, limits)
+            table, style = _read_excel(stream, name, style)
         else:
             if start[:2] == _GZIP:
                 stream = gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[assignment]
-            table, style = read_csv(stream, name, style, limits)
+            table, style = read_csv(stream, name, style)
     table, remark = _named(table, name)
     if not len(table):
         raise InputError(f"{name} has a header but no rows")
@@ -125,7 +77,23 @@ def read_file(
             values = table[column].where(~gone) if gone.any() else table[column]
             is_text = column in style.text or (start == _PARQUET and not gone.any())
             table.isetitem(j, values if is_text else typed(values, style))
-    return table, style.remarked(remark)
+    return table, _remarked(style, remark)
+
+
+def _remarked(style: Style, remark: str) -> Style:
+    return replace(style, remarks="; ".join(filter(None, (style.remarks, remark))))
+
+
+def _unusual(style: Style, given: Style) -> str:
+    """A remark on the guessed settings that are unusual."""
+    parts = []
+    if given.separator is None and style.separator != ",":
+        parts.append(f"separator {'tab' if style.separator == chr(9) else repr(style.separator)}")
+    if given.decimal is None and style.decimal != ".":
+        parts.append("decimal comma")
+    if given.encoding is None and style.encoding != "utf-8":
+        parts.append(f"encoding {style.encoding}")
+    return f"read with {', '.join(parts)}" if parts else ""
 
 
 def name_of(source: str) -> str:
@@ -152,7 +120,7 @@ def typed(column: pd.Series, style: Style) -> pd.Series:
 
 
 def read_csv(
-    stream: BinaryIO, name: str, style: Style, limits: Limits
+    stream: BinaryIO, name: str, style: Style, most_cells: int = MAX_CELLS
 ) -> tuple[pd.DataFrame, Style]:
     """The table of a stream that can be read twice, and its style."""
     style = _checked(style)
@@ -165,9 +133,8 @@ def read_csv(
                 complete = replace(style, encoding=encoding)
                 complete, header = _guessed(stream, name, complete)
                 with _as_text(stream, complete) as lines:
-                    table = _fields(lines, name, complete, header, limits)
-                unusual = complete.unusual(style)
-                return table, complete.remarked(f"read with {unusual}" if unusual else "")
+                    table = _fields(lines, name, complete, header, most_cells)
+                return table, _remarked(complete, _unusual(complete, given=style))
         stream.seek(0)
         if b"\0" in stream.read(_MAX_LINE):
             raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
@@ -213,7 +180,7 @@ def _guessed(stream: BinaryIO, name: str, style: Style) -> tuple[Style, list[str
 
 
 def _fields(
-    lines: io.TextIOWrapper, name: str, style: Style, header: list[str], limits: Limits
+    lines: io.TextIOWrapper, name: str, style: Style, header: list[str], most_cells: int
 ) -> pd.DataFrame:
     """The table; columns of plain numbers, or of true and false, are converted."""
     positions = [str(j) for j in range(len(header))]  # names may repeat
@@ -230,7 +197,7 @@ def _fields(
                 names=positions,
                 header=0,
                 index_col=False,
-                nrows=limits.cells // len(header) + 1,
+                nrows=most_cells // len(header) + 1,
                 skipinitialspace=True,
                 keep_default_na=False,
                 na_values=["", *style.missing],
@@ -242,7 +209,10 @@ def _fields(
         raise InputError(f"{name} is not a proper table: {_reason(error)}") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"{name} is empty") from None
-    limits.check(table.size, name)
+    if table.size > most_cells:
+        raise InputError(
+            f"{name} holds more than {most_cells:,} values; give it fewer rows or columns"
+        )
     return table.set_axis(header, axis=1)
 
 
@@ -318,11 +288,9 @@ def _reason(error: Exception) -> str:
     return text
 
 
-def _read_excel(
-    stream: BinaryIO, name: str, style: Style, limits: Limits
-) -> tuple[pd.DataFrame, Style]:
+def _read_excel(stream: BinaryIO, name: str, style: Style) -> tuple[pd.DataFrame, Style]:
     """The first sheet, without empty rows; its first row is the header."""
-    _check_workbook(stream, name, limits)
+    _check_workbook(stream, name)
     try:
         with pd.ExcelFile(stream, engine="openpyxl") as book:
             sheets = book.sheet_names
@@ -337,7 +305,6 @@ def _read_excel(
         *(AttributeError, OSError),
     ) as error:
         raise InputError(f"{name} cannot be read as Excel: {error}") from None
-    limits.check(cells.size, name)
     cells = cells.dropna(how="all")
     if not len(cells):
         raise InputError(f"{name} is empty")
@@ -348,29 +315,27 @@ def _read_excel(
     table.columns = pd.Index(["" if pd.isna(cell) else str(cell) for cell in cells.iloc[0]])
     n = len(sheets)
     remark = f"the first of {n} sheets is read, {sheets[0]!r}" if n > 1 else ""
-    return table, style.remarked(remark)
+    return table, _remarked(style, remark)
 
 
-def _check_workbook(stream: BinaryIO, name: str, limits: Limits) -> None:
+def _check_workbook(stream: BinaryIO, name: str) -> None:
     """Raise InputError unless a zip archive is a workbook of a size that can be unpacked."""
     sizes: dict[str, int] = {}
     with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(stream) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
     if "xl/workbook.xml" not in sizes:
         raise InputError(f"{name} is a zip archive; unpack it first")
-    if sum(sizes.values()) > limits.n_bytes:
+    if sum(sizes.values()) > MAX_BYTES:
         raise InputError(f"{name} unpacks to too many bytes; save it as CSV")
 
 
-def _read_parquet(stream: BinaryIO, name: str, limits: Limits) -> pd.DataFrame:
+def _read_parquet(stream: BinaryIO, name: str) -> pd.DataFrame:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
         raise InputError("Parquet files need pyarrow: pip install pyarrow") from None
     try:
-        file = parquet.ParquetFile(stream)
-        limits.check(file.metadata.num_rows * file.metadata.num_columns, name)
-        table = file.read().to_pandas(date_as_object=False)
+        table = parquet.ParquetFile(stream).read().to_pandas(date_as_object=False)
     except ArrowException as error:
         line = str(error).splitlines()[0]
         raise InputError(f"{name} cannot be read as Parquet: {line}") from None
@@ -406,7 +371,7 @@ def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
 
 
 @contextlib.contextmanager
-def _opened(source: str, limits: Limits) -> Iterator[BinaryIO]:
+def _opened(source: str, most_bytes: int) -> Iterator[BinaryIO]:
     """A seekable stream of the bytes of a source; standard input and pipes are copied first."""
     if source != STDIN and Path(source).is_dir():
         raise InputError(f"{source} is a directory, not a file")
@@ -420,7 +385,7 @@ def _opened(source: str, limits: Limits) -> Iterator[BinaryIO]:
         with tempfile.SpooledTemporaryFile(max_size=1 << 26) as copy:
             while data := file.read(1 << 20):
                 copy.write(data)
-                if copy.tell() > limits.n_bytes:
-                    raise InputError(f"{name_of(source)} is longer than {limits.n_bytes:,} bytes")
+                if copy.tell() > most_bytes:
+                    raise InputError(f"{name_of(source)} is longer than {most_bytes:,} bytes")
             copy.seek(0)
             yield copy  # type: ignore[misc]

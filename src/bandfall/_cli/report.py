@@ -3,54 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
-from bandfall._cli import options
+from bandfall._cli.options import Choices, Roles, Style, argument, command, option
 from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.pages import model_of, studied, target_of
-from bandfall._cli.read_table import Style
 from bandfall._cli.rivals import rivals_for, score_rivals
-from bandfall._cli.rows import Roles
-from bandfall._cli.terminal import note, one_line_errors, print_json
-from bandfall._cli.training import Choices
+from bandfall._cli.terminal import note, print_json
 from bandfall._estimators.view import last_step, step_names
 from bandfall._files import ModelFile
 from bandfall.report import Findings, LabelledRows, RivalScore, render_page
 
 OURS = "bandfall (this model)"
 PAGE = Path("report.html")
-_SOURCE = "Model file, or a table to train a model on."
 _DATA = "Rows for a model file: new ones, or the training rows if the file has none."
-_RIVALS = "Score other models too."
 
 
-@one_line_errors()
+@command(
+    without="keep max_seconds checkpoint",
+    source=argument("MODEL|DATA", "Model file, or a table to train a model on."),
+    data=argument("DATA", _DATA),
+    targets=option("--target", "COL", "Column to predict, if a table is given."),
+    out=option("--out", "FILE", "HTML page to write."),
+    with_rivals=option("--rivals/--no-rivals", "", "Score other models too."),
+)
 def report(
-    source: Annotated[str, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)],
-    data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
-    out: Annotated[Path, options.option("--out", "FILE", "HTML page to write.")] = PAGE,
-    target: options.PageTarget = None,
-    with_rivals: Annotated[bool, options.option("--rivals/--no-rivals", "", _RIVALS)] = True,
-    model: options.Model = "auto",
-    task: options.Task = "auto",
-    test_fraction: options.Fraction = 0.2,
-    drop: options.Drop = None,
-    weights: options.Weights = None,
-    time_split: options.Time = None,
-    group: options.Group = None,
-    max_rows: options.Rows = None,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    na: options.Missing = None,
-    text: options.Text = None,
-    sep: options.Separator = None,
-    decimal: options.Decimal = None,
-    encoding: options.Encoding = None,
-    force: options.Force = False,
-    json: options.Json = False,
+    source: str,
+    data: str | None = None,
+    *,
+    roles: Roles,
+    out: Path = PAGE,
+    with_rivals: bool = True,
+    choices: Choices,
+    style: Style,
+    force: bool = False,
+    json: bool = False,
 ) -> None:
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 
@@ -60,14 +48,11 @@ def report(
     saved. The page needs no network and no server.
     """
     check_out(out, is_page, force=force, inputs=(source, data))
-    style = Style(sep, decimal, encoding, text or [], na or [])
-    roles = Roles([target] if target else [], drop or [], [], weights, time_split, group)
-    choices = Choices(model, device, test_fraction, max_rows, seed, task)
     stored = model_of(source, data, roles, style, choices)(None)
-    findings, train, unseen = studied("report", stored, data, style, seed)
+    findings, train, unseen = studied("report", stored, data, style, choices.seed)
     results = []
     if with_rivals and unseen is not None and len(findings.target.classes) != 1:
-        results = _compared(stored, findings, train, unseen, seed)
+        results = _compared(stored, findings, train, unseen, choices.seed)
     page = render_page(
         findings,
         target=target_of(stored.notes),

@@ -17,61 +17,19 @@ from bandfall._cli.columns import (
     times,
     weight_numbers,
 )
-from bandfall._cli.read_table import Style, name_of, read_file
+from bandfall._cli.options import MIN_ROWS, Choices, Roles, Style
+from bandfall._cli.read_table import name_of, read_file
 from bandfall._cli.terminal import InputError, counted, note
 from bandfall._targets.scores import unseen_words
 from bandfall._typing import Weights
 from bandfall.report._columns import kind_of
 from bandfall.tables import _text as text
 
-MIN_ROWS = 4
 # A text column with more levels than this, or with numbers among its levels, is assumed to hold
 # numbers with typing errors.
 _MOST_CLASSES = 20
 _ROWS_PER_CLASS = 10  # a target with fewer rows per value than this is not offered as classes
 _FEW_VALUES = 5  # a numeric target with at most this many values may be meant as classes
-
-
-@dataclass(frozen=True)
-class Roles:
-    """The roles that options give to columns; all other columns are features."""
-
-    targets: list[str]
-    drop: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)  # not features, but copied into predictions
-    weights: str | None = None
-    time: str | None = None  # the latest rows by this column are held out
-    group: str | None = None  # rows with the same value are held out together
-
-    @property
-    def decisive(self) -> list[str]:
-        """Columns whose values training reads: targets, weights, time and group."""
-        single = [one for one in (self.weights, self.time, self.group) if one is not None]
-        return list(dict.fromkeys([*self.targets, *single]))
-
-    @property
-    def no_features(self) -> set[str | None]:
-        """Columns that a model does not see; time is a feature unless it is dropped."""
-        return {*self.targets, *self.drop, *self.keep, self.weights, self.group}
-
-    @property
-    def split_words(self) -> str:
-        """How rows were held out, in words."""
-        if self.time is not None:
-            return f"the last by {self.time}"
-        return "chosen at random" if self.group is None else f"whole groups of {self.group}"
-
-    def check(self) -> None:
-        """Raise InputError if two roles contradict each other."""
-        for option in ("drop", "keep", "weights", "group"):
-            columns = getattr(self, option)
-            for target in self.targets:
-                if target in (columns if isinstance(columns, list) else [columns]):
-                    raise InputError(f"--target {target} is also in --{option}")
-        if len(set(self.targets)) < len(self.targets):
-            raise InputError("--target names one column twice")
-        if self.time is not None and self.group is not None:
-            raise InputError("use --time-split or --group, not both")
 
 
 @dataclass(frozen=True)
@@ -228,21 +186,18 @@ def only_numbers(table: Dataset, choice: str) -> Dataset:
     return replace(table, X=numeric, n_dropped=n_dropped).take(np.flatnonzero(complete))
 
 
-def split_table(
-    table: Dataset, test_fraction: float, seed: int, max_rows: int | None
-) -> tuple[Dataset, Dataset | None]:
+def split_table(table: Dataset, choices: Choices) -> tuple[Dataset, Dataset | None]:
     """Training rows, at most `max_rows`, and rows held out at random, by group or by time."""
+    test_fraction, max_rows = choices.test_fraction, choices.max_rows
     if not 0 <= test_fraction < 1:
         raise InputError(f"--test-fraction must be at least 0 and below 1; got {test_fraction}")
-    if max_rows is not None and max_rows < MIN_ROWS:
-        raise InputError(f"--max-rows must be at least {MIN_ROWS}; got {max_rows}")
     n_test = max(round(test_fraction * len(table)), 2) if test_fraction > 0 else 0
     if len(table) - n_test < MIN_ROWS:
         raise InputError(
             f"{table.source} has {counted(len(table), 'row')} that can be used, too few to train "
             f"on {MIN_ROWS} and hold out {n_test}"
         )
-    order = np.random.default_rng(seed).permutation(len(table))
+    order = np.random.default_rng(choices.seed).permutation(len(table))
     held_out = _held_out(table, order, n_test)
     train, test = order[~held_out[order]], order[held_out[order]]
     if max_rows is not None and len(train) > max_rows:

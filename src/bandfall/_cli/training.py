@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import bandfall
-from bandfall._cli.read_table import Style
-from bandfall._cli.rows import Dataset, Roles, load_table, only_numbers, split_table
+from bandfall._cli.options import Choices, Roles, Style
+from bandfall._cli.rows import Dataset, load_table, only_numbers, split_table
 from bandfall._cli.terminal import Bar, InputError, Watchdog, note
 from bandfall._estimators import (
     BandfallClassifier,
@@ -30,24 +30,7 @@ from bandfall._targets.scores import Scores
 from bandfall._typing import Estimator, JsonDict, Weights
 from bandfall.descent import Status
 
-# Default of --max-rows for quick looks at a table; larger tables are sampled at random. `fit` takes
-# all rows, except for models that need n³ operations.
-MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
 FEW_ROWS = 10  # a score on fewer rows is little more than chance
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Which model to train, for which task, on which device and rows."""
-
-    model: str = "auto"
-    device: str = "auto"
-    test_fraction: float = 0.2
-    max_rows: int | None = None
-    seed: int = 0
-    task: str = "auto"
-    max_seconds: float | None = None
-    checkpoint: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +95,7 @@ def train_on(
         estimator = make_estimator(choices, classes=True)
     elif choices.model != "auto":
         table = only_numbers(table, choices.model)
-    rows, held_out = split_table(table, choices.test_fraction, choices.seed, choices.max_rows)
+    rows, held_out = split_table(table, choices)
     start = time.monotonic()
     interrupted = _train(estimator, rows, progress, choices.checkpoint)
     return Trained(estimator, rows, held_out, time.monotonic() - start, interrupted)

@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from contextlib import suppress
@@ -112,15 +111,6 @@ class TestWhatIf:
             gap[feature.name] = None if feature.name == "town" else np.nan
             chosen = feature.points.labels.index("missing")
             assert found.predict(0, {place: chosen}) == pytest.approx(model.predict(gap))
-
-
-def _is_closed(connection):
-    """Whether the other side ends the connection at once."""
-    connection.settimeout(0.1)
-    try:
-        return connection.recv(1) == b""
-    except TimeoutError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -248,26 +238,9 @@ class TestServer:
         assert ask(explorer, path)[0] == 200
         assert capfd.readouterr() == ("", "")
 
-    def test_half_open_connections_are_few_and_end(self, explorer):
-        before = threading.active_count()
-        served = Explorer("y", patience=300.0, most_connections=8)  # busy machines are slow
-        address = served.host.split(":")
-        silent = [socket.create_connection(address, timeout=10) for _ in range(40)]
-        try:
-            ended = [connection for connection in silent if _is_closed(connection)]
-            assert len(ended) == 40 - 8
-            assert threading.active_count() <= before + 2 * 8 + 1  # with a timer each
-            for connection in silent:
-                connection.close()
-            while threading.active_count() > before + 1:
-                time.sleep(0.01)
-            assert ask(served, f"/{served.token}/")[0] == 200
-        finally:
-            served.close()
-
     @pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1\r\nHost: x\r\nX: "])
     def test_connections_that_drip_bytes_do_not_lock_it(self, start):
-        served = Explorer("y", patience=1.0, most_connections=4)
+        served = Explorer("y")
         slow = [socket.create_connection(served.host.split(":"), timeout=10) for _ in range(40)]
         try:
             end = time.monotonic() + 15.0

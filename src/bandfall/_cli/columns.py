@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 
 from bandfall._cli.terminal import InputError
-from bandfall.report._columns import kind_of, places
+from bandfall.report._columns import kind_of
 from bandfall.tables import _text as text
+from bandfall.tables import read_table
+from bandfall.tables._kinds import prepare_table
 from bandfall.tables._table import LARGEST
 
 Features: TypeAlias = pd.DataFrame | np.ndarray  # rows as an estimator takes them
@@ -35,15 +37,14 @@ def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
     raise InputError(f"{name} has no {plural} {listed}{hint} (it has: {there})")
 
 
-def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> None:
+def check_plain(table: pd.DataFrame, name: str) -> None:
     """Raise InputError if a column holds lists or other nested values."""
     for column in table.columns:
         values = table[column] if table[column].dtype == object else ()
         if any(isinstance(value, list | dict | np.ndarray) for value in values):
-            drop = f", or leave it out with --drop {quoted(column)}" if features else ""
             raise InputError(
-                f"column {column!r} of {name} holds lists or other nested values; split "
-                f"them into columns{drop}"
+                f"column {column!r} of {name} holds lists or other nested values; split them into "
+                f"columns, or leave it out with --drop {quoted(column)}"
             )
 
 
@@ -113,22 +114,15 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 def times(column: pd.Series, name: str) -> np.ndarray:
     """Numbers that order rows in time, from numbers, dates, or dates written as text."""
-    if kind_of(column) in ("number", "datetime"):
-        values = places(column)
-    else:
-        levels = _levels(column)
-        style = text.date_style(levels)
-        if style is None:
-            wrong = "dates whose day and month are in doubt"
-            if not text.is_ambiguous_date(levels):
-                odd = (repr(level) for level in levels if text.date_style([level]) is None)
-                wrong = next(odd, "no value")
-            raise InputError(
-                f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or "
-                "dates as 2024-12-31"
-            )
-        values = _at_levels(column, text.read(levels, style))
-    assert values is not None
+    read = prepare_table(read_table(column.to_frame()), warn=False).columns[0]
+    if read.kind not in ("number", "datetime"):
+        doubtful = text.is_ambiguous_date(read.levels)
+        wrong = "dates whose day and month are in doubt" if doubtful else repr(str(column.iloc[0]))
+        raise InputError(
+            f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or dates "
+            "as 2024-12-31"
+        )
+    values = np.asarray(read.values, dtype=np.float64)
     refuse(np.isnan(values), column, name, "no value", "; --time-split needs one in every row")
     return values
 
@@ -140,7 +134,7 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
         refuse(np.isinf(values), column, name, "an infinite value")
         return values
     check_plain(column.to_frame(), name)
-    levels = _levels(column)
+    levels = [str(level) for level in column.dropna().unique()]
     style = text.number_style(levels) or "point"
     for level in levels:
         if kind != "text" or not (text.is_number(level, style) or text.is_gap(level)):
@@ -152,10 +146,6 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
 
 def _floats(column: pd.Series) -> np.ndarray:
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
-
-
-def _levels(column: pd.Series) -> list[str]:
-    return [str(level) for level in column.dropna().unique()]
 
 
 def _at_levels(column: pd.Series, values: np.ndarray) -> np.ndarray:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import import_module
 
@@ -119,8 +118,10 @@ def score_rivals(
             fitted = MultiOutputRegressor(model) if y.ndim == 2 and name in _SINGLE else model
             start = time.monotonic()
             with threadpool_limits(1, "openmp") if few_cells else nullcontext():
-                with _named_columns():
+                try:
                     fitted.fit(X.iloc[rows], y[rows], **extra)
+                except ValueError as error:  # names the column that is wrong
+                    raise InputError(str(error)) from error
                 seconds = time.monotonic() - start
                 answers = (fitted.predict_proba if classes else fitted.predict)(X_test)
             target: Target = Numbers.plain()
@@ -130,15 +131,6 @@ def score_rivals(
             score = partial(RivalScore.of, weights=test.weights, n_rows=len(rows), seconds=seconds)
             results.append(score(name, answers, test.y, target))
     return results
-
-
-@contextmanager
-def _named_columns() -> Iterator[None]:
-    """Errors of estimators name the column that is wrong: they are errors of the input."""
-    try:
-        yield
-    except ValueError as error:
-        raise InputError(str(error)) from error
 
 
 def _plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -78,8 +78,7 @@ def load_table(
     features = [column for column in table.columns if column not in roles.no_features]
     if not features:
         raise InputError(f"{name} has no column besides the target {', '.join(roles.targets)!r}")
-    check_plain(table[features], name, features=True)
-    check_plain(table[roles.decisive], name)
+    check_plain(table[list(dict.fromkeys([*features, *roles.decisive]))], name)
     columns = [table[one] for one in roles.targets]
     with style.as_usual():
         targets = targets_of(columns, name, classes=_are_classes(task, columns))

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import sys
 import threading
-from contextlib import suppress
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -33,9 +31,6 @@ _NOTHING: Answer = (HTTPStatus.NOT_FOUND, _JSON, '{"error": "there is nothing he
 class Explorer:
     """A server that shows progress until it has a page, and then answers what-ifs.
 
-    It reads a request for at most `patience` seconds, and closes connections beyond the first
-    `most_connections`.
-
     Examples
     --------
     >>> explorer = Explorer("y")
@@ -44,13 +39,14 @@ class Explorer:
     >>> explorer.close()
     """
 
-    def __init__(self, target: str, *, patience: float = 5.0, most_connections: int = 32):
+    def __init__(self, target: str):
         self.token = secrets.token_urlsafe(18)
         self.share = 0.0
         self._page = _waiting_page(target)
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
-        self._server = _Server(self, patience, most_connections)
+        self._server = _Server((HOST, 0), _Handler)
+        self._server.explorer = self
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(0.05,), daemon=True)
         self._thread.start()
@@ -108,31 +104,8 @@ class Explorer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves a bounded number of connections for a bounded time, and prints nothing."""
-
     daemon_threads = True
-
-    def __init__(self, explorer: Explorer, patience: float, most_connections: int):
-        super().__init__((HOST, 0), _Handler)
-        self.explorer, self._patience = explorer, patience
-        self._free = threading.BoundedSemaphore(most_connections)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        request.settimeout(self._patience)  # of one read or write: it begins again with every byte
-        timer = threading.Timer(self._patience, _stop_reading, (request,))
-        timer.daemon = True
-        timer.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            timer.cancel()
-            self._free.release()
+    explorer: Explorer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print bugs only: clients may close connections early."""
@@ -140,16 +113,11 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def _stop_reading(request: socket.socket) -> None:
-    """End a request that is not complete yet; an answer can still be sent."""
-    with suppress(OSError):  # it has ended
-        request.shutdown(socket.SHUT_RD)
-
-
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version = f"bandfall/{__version__}"
     sys_version = ""
+    timeout = 5.0  # seconds without a byte of a request
 
     def do_GET(self) -> None:
         status, kind, text = self.server.explorer.answer(self.path, self.headers.get("Host", ""))

@@ -36,10 +36,7 @@ const Controls = (() => {
 
   function connect() {
     for (const [key, set] of Object.entries(Data.SETS)) $("data").append(new Option(set.name, key));
-    $("data").addEventListener("change", () => {
-      const { kernel, speed, ridge, truth, residuals } = Playground.state;
-      Playground.change({ ...State.fresh($("data").value), kernel, speed, ridge, truth, residuals });
-    });
+    $("data").addEventListener("change", () => Playground.change(State.other($("data").value, Playground.state)));
     $("kernel").addEventListener("change", () => Playground.change({ kernel: $("kernel").value }));
     for (const [name, slider] of Object.entries(SLIDERS)) {
       $(name).addEventListener("input", () =>
@@ -85,8 +82,7 @@ const Controls = (() => {
     const { points, total, names } = read;
     const shown = points.length < total ? `${points.length} of ${total} rows` : `${total} rows`;
     $("file-text").textContent = `${name}: ${shown}, ${names[1]} along ${names[0]}, both scaled to −1 … 1.`;
-    const { kernel, speed, ridge, residuals } = Playground.state;
-    Playground.change({ ...State.fresh("own"), kernel, speed, ridge, residuals, points });
+    Playground.change({ ...State.other("own", Playground.state), points });
   }
 
   /** Clicks and drags on a plot, as places in its units. */
@@ -130,8 +126,7 @@ const Points = (() => {
   /** An empty sheet: no points, no truth, no curves. */
   function clear() {
     history.push({ ...Playground.state });
-    const { kernel, speed, ridge, truth, residuals } = Playground.state;
-    Playground.change({ ...State.fresh("own"), kernel, speed, ridge, truth, residuals, points: [] });
+    Playground.change({ ...State.other("own", Playground.state), points: [] });
   }
 
   function undo() {

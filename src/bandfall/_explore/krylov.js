@@ -196,18 +196,6 @@ const Krylov = (() => {
       return (total / 16) * time;
     }
 
-    longestAccurate(time) {
-      let low = time;
-      while (this.error(low) > TOLERANCE) low *= 0.25;
-      let high = Math.min(4 * low, time);
-      for (let i = 0; i < 8; i++) {
-        const middle = 0.5 * (low + high);
-        if (this.error(middle) <= TOLERANCE) low = middle;
-        else high = middle;
-      }
-      return low;
-    }
-
     /** f(K) r, and its last coordinate. */
     apply(f) {
       this.vectors ??= tridiagonalEigen(this.alpha, this.beta.slice(0, -1), [...this.alpha.keys()])[1];

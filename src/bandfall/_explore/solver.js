@@ -7,7 +7,6 @@ const Solver = (() => {
   const HORIZON = 1e12; // later than anything that still moves
   const SPEED_ROUNDING = 1e-5; // a stage ends where its speed *is* the threshold
   const MAX_DRIFT = 1e-4; // by which rounding may part residual and coefficients
-  const MAX_DIMENSION = 96;
   const MAX_STEPS = 20000;
 
   /** The moving front of training: residual of targets scaled to norm one, time, bandwidth. */
@@ -16,7 +15,6 @@ const Solver = (() => {
       this.kernel = kernel;
       this.x = x;
       this.bandwidth = bandwidth;
-      this.plan = { start: time, end: -Infinity, centred: false };
       this.matrices = new Map();
       this.moveTo(residual, time);
     }
@@ -74,16 +72,11 @@ const Solver = (() => {
     return bandwidth;
   }
 
-  /** How far to go in this space, which limit that reaches, and when the stage ends. */
-  function horizon(front, space, rule, limits) {
-    const plan = front.plan;
-    let end = plan.end;
-    if (!Number.isFinite(end)) {
-      const threshold = Math.max(front.bandwidth > rule.floor ? rule.minSpeed : 0, 0.5 * STALL_SPEED);
-      const lead = front.time - plan.start + firstBelow(space.speed, threshold, HORIZON);
-      end = plan.start + (plan.centred ? 2 : 1) * lead;
-    }
-    let duration = end - front.time;
+  /** How long the stage lasts, and which limit that reaches. A smaller bandwidth above the floor is
+   * kept for twice the time after which it is too slow. */
+  function horizon(front, space, rule, limits, fell) {
+    const threshold = Math.max(front.bandwidth > rule.floor ? rule.minSpeed : 0, 0.5 * STALL_SPEED);
+    let duration = (fell && front.bandwidth > rule.floor ? 2 : 1) * firstBelow(space.speed, threshold, HORIZON);
     let reached = null;
     if (front.bandwidth <= rule.floor) {
       if (space.squaredNorm(0) - space.gain(0) > 1 - limits.r2Goal) {
@@ -96,29 +89,17 @@ const Solver = (() => {
     }
     const enough = firstBelow(space.squaredNorm, 1 - limits.r2Goal, duration);
     if (enough < Infinity) [duration, reached] = [enough, "r2_reached"];
-    return { duration, reached, end };
+    return { duration, reached };
   }
 
-  /** Grow a space until it covers the rest of the stage. */
-  function spaceFor(front, rule, limits, firstCheck) {
+  /** Grow a space until it covers the stage. */
+  function spaceFor(front, rule, limits, fell, firstCheck) {
     const space = new KrylovSpace(front.matrix(front.bandwidth), front.residual);
     for (;;) {
-      const full = space.exhausted || space.dimension >= MAX_DIMENSION;
-      if (full || space.dimension >= firstCheck) {
+      if (space.exhausted || space.dimension >= firstCheck) {
         space.diagonalise();
-        const { duration, reached, end } = horizon(front, space, rule, limits);
-        if (space.error(duration) <= TOLERANCE) {
-          front.plan.end = end;
-          return { space, duration, reached };
-        }
-        if (full) {
-          const shorter = space.longestAccurate(duration);
-          // Past the crossing of the threshold it could not be located any more.
-          if (front.plan.centred && 0.5 * (front.plan.start + end) <= front.time + shorter) {
-            front.plan.end = end;
-          }
-          return { space, duration: shorter, reached: null };
-        }
+        const { duration, reached } = horizon(front, space, rule, limits, fell);
+        if (space.exhausted || space.error(duration) <= TOLERANCE) return { space, duration, reached };
       }
       for (let more = space.dimension / 8; more >= 0 && !space.exhausted; more--) space.expand();
     }
@@ -131,16 +112,13 @@ const Solver = (() => {
     for (let iteration = 0; iteration < MAX_STEPS; iteration++) {
       if (front.r2 >= limits.r2Goal) return "r2_reached";
       if (front.time >= limits.maxTime) return "time_reached";
-      if (!(front.time < front.plan.end)) {
-        const bandwidth = nextBandwidth(front, rule);
-        if (watch.turn?.(bandwidth, front)) return "interrupted";
-        const centred = bandwidth !== front.bandwidth && bandwidth > rule.floor;
-        front.bandwidth = bandwidth;
-        front.plan = { start: front.time, end: Infinity, centred };
-      }
+      const bandwidth = nextBandwidth(front, rule);
+      if (watch.turn?.(bandwidth, front)) return "interrupted";
+      const fell = bandwidth !== front.bandwidth;
+      front.bandwidth = bandwidth;
       const speed = front.speed(front.bandwidth);
       if (front.bandwidth <= rule.floor && speed < STALL_SPEED) return "stalled";
-      const { space, duration, reached } = spaceFor(front, rule, limits, dimension - 2);
+      const { space, duration, reached } = spaceFor(front, rule, limits, fell, dimension - 2);
       dimension = space.dimension;
       const { coefficients, residual } = space.advance(duration);
       let left = residual;

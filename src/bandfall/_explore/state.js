@@ -13,6 +13,10 @@ const State = (() => {
     };
   };
 
+  /** Another data set, shown with the same settings. */
+  const other = (data, { kernel, speed, ridge, truth, residuals }) =>
+    ({ ...fresh(data), kernel, speed, ridge, truth, residuals });
+
   const width = (state) => Data.SETS[state.data].high - Data.SETS[state.data].low;
 
   /** The bandwidth at a place of the floor slider: three decades below the width, then zero. */
@@ -23,18 +27,20 @@ const State = (() => {
 
   const short = (value) => String(+value.toPrecision(4));
 
+  const RANGES = {
+    n: [5, MAX_POINTS], seed: [0, 2 ** 31], noise: [0, 1], speed: [1e-3, 2], floor: [0, FLOORS], constant: [1e-4, 1e2],
+    time: [0, Infinity],
+  };
+  const WHOLE = ["n", "seed", "floor"];
+  const SHOWN = ["ridge", "truth", "residuals"];
+
   function toHash(state) {
-    const fields = new URLSearchParams();
+    const fields = new URLSearchParams({ d: state.data });
     const normal = fresh(state.data);
-    fields.set("d", state.data);
-    for (const name of ["n", "seed", "noise", "kernel", "speed", "floor", "constant", "time"]) {
-      if (state[name] !== normal[name]) {
-        fields.set(name, typeof state[name] === "number" ? short(state[name]) : state[name]);
-      }
-    }
-    for (const name of ["ridge", "truth", "residuals"]) {
-      if (state[name] !== normal[name]) fields.set(name, state[name] ? "1" : "0");
-    }
+    const set = (name, text) => { if (state[name] !== normal[name]) fields.set(name, text); };
+    for (const name of Object.keys(RANGES)) set(name, short(state[name]));
+    set("kernel", state.kernel);
+    for (const name of SHOWN) set(name, Number(state[name]));
     if (state.points) fields.set("p", state.points.map((point) => point.map(short).join("_")).join("~"));
     return `#${fields}`;
   }
@@ -44,23 +50,12 @@ const State = (() => {
     const fields = new URLSearchParams(hash.replace(/^#/, ""));
     const data = fields.get("d");
     const state = fresh(Object.hasOwn(Data.SETS, data ?? "") ? data : "sine");
-    const number = (name, low, high) => {
-      const text = fields.get(name);
-      const value = text ? Number(text) : NaN; // Number("") would be 0
-      if (value >= low && value <= high) state[name] = value;
-    };
-    number("n", 5, MAX_POINTS);
-    number("seed", 0, 2 ** 31);
-    number("noise", 0, 1);
-    number("speed", 1e-3, 2);
-    number("floor", 0, FLOORS);
-    number("constant", 1e-4, 1e2);
-    number("time", 0, Infinity);
-    for (const name of ["n", "seed", "floor"]) state[name] = Math.round(state[name]);
-    if (KERNEL_NAMES.includes(fields.get("kernel"))) state.kernel = fields.get("kernel");
-    for (const name of ["ridge", "truth", "residuals"]) {
-      if (fields.has(name)) state[name] = fields.get(name) === "1";
+    for (const [name, [low, high]] of Object.entries(RANGES)) {
+      const value = fields.get(name) ? Number(fields.get(name)) : NaN; // Number("") would be 0
+      if (value >= low && value <= high) state[name] = WHOLE.includes(name) ? Math.round(value) : value;
     }
+    if (KERNEL_NAMES.includes(fields.get("kernel"))) state.kernel = fields.get("kernel");
+    for (const name of SHOWN) if (fields.has(name)) state[name] = fields.get(name) === "1";
     if (fields.has("p")) state.points = readPoints(fields.get("p"));
     return state;
   }
@@ -70,5 +65,5 @@ const State = (() => {
       .map((pair) => pair.split("_").map(Number))
       .filter((pair) => pair.length === 2 && pair.every((value) => Math.abs(value) < 1e3));
 
-  return { FLOORS, MAX_POINTS, fresh, width, floorAt, points, toHash, fromHash };
+  return { FLOORS, MAX_POINTS, fresh, other, width, floorAt, points, toHash, fromHash };
 })();

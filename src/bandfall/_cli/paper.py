@@ -11,11 +11,10 @@ import typer
 from joblib import cpu_count
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from bandfall._cli.options import option
-from bandfall._cli.terminal import FAILURE, INTERRUPTED, Bar, fail, stdout
+from bandfall._cli.terminal import FAILURE, INTERRUPTED, Bar, fail, print_table, stdout
 from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment
 from bandfall._paper.layout import plain
 from bandfall._paper.registry import EXPERIMENTS, select
@@ -52,16 +51,15 @@ def list_experiments(
 ) -> None:
     """List the experiments, and what each of them needs."""
     folder = _folder(data)
-    table = RichTable("name", "what it shows", "needs")
+    lines = []
     for experiment in EXPERIMENTS.values():
         missing = missing_modules(experiment)
         needs = [f"{name}{' (not installed)' * (name in missing)}" for name in experiment.requires]
         needs += ["the real data sets"] * experiment.real_data
-        table.add_row(experiment.name, experiment.title, ", ".join(needs) or "nothing")
-    console = stdout(160)
-    console.print(table)
+        lines.append([experiment.name, experiment.title, ", ".join(needs) or "nothing"])
+    _print_table("The experiments", ["name", "what it shows", "needs"], lines)
     rows = [[key, name, whereabouts(SOURCES[key], folder)] for key, name in DATASETS.items()]
-    console.print(_as_rich("The real data sets", ["--sets", "name", "file"], rows))
+    _print_table("The real data sets", ["--sets", "name", "file"], rows)
 
 
 @app.command()
@@ -167,7 +165,7 @@ def _show(summary: Summary, console: Console) -> None:
     """Print the last table (for scores: the comparison) and the claims."""
     console.print(f"\n[bold]{summary.name}[/bold] {summary.title} ({summary.seconds:.0f} s)")
     for table in summary.tables[-1:]:
-        console.print(_as_rich(table.caption, table.header, table.rows))
+        _print_table(table.caption, table.header, table.rows)
     part = "" if summary.complete else f" ({100 * summary.seeds:g} % of the seeds)"
     for claim in summary.claims:
         style = {True: "green", False: "red", None: ""}[claim.holds]
@@ -175,13 +173,9 @@ def _show(summary: Summary, console: Console) -> None:
         console.print(line)
 
 
-def _as_rich(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> RichTable:
-    table = RichTable(title=title, title_justify="left", title_style="bold")
-    for text in header:
-        table.add_column(plain(text))
-    for row in rows:
-        table.add_row(*(Text(plain(text), style="bold" if "**" in text else "") for text in row))
-    return table
+def _print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    cells = [[Text(plain(t), style="bold" if "**" in t else "") for t in row] for row in rows]
+    print_table(title, [plain(text) for text in header], cells, width=160, justify="left")
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from bandfall.tables._text import is_number, plain_numbers
 STDIN = "-"
 MAX_CELLS = 200_000_000  # 1.6 GB of numbers
 MAX_BYTES = 1 << 32  # of standard input, and of an Excel file when unpacked
-_MAX_LINE = 1 << 20
+_SAMPLE = 1 << 20  # bytes from which separator and decimal sign are guessed
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 _OTHER_TEXT = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{]|<(!|\?xml|html|table))", re.IGNORECASE)
 _OLD_PANDAS = parse_version(pd.__version__) < parse_version("3.1")  # rounds unless told not to
@@ -132,11 +132,10 @@ def read_csv(
             with contextlib.suppress(UnicodeDecodeError):
                 complete = replace(style, encoding=encoding)
                 complete, header = _guessed(stream, name, complete)
-                with _as_text(stream, complete) as lines:
-                    table = _fields(lines, name, complete, header, most_cells)
+                table = _fields(stream, name, complete, header, most_cells)
                 return table, _remarked(complete, _unusual(complete, given=style))
         stream.seek(0)
-        if b"\0" in stream.read(_MAX_LINE):
+        if b"\0" in stream.read(_SAMPLE):
             raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{name} is damaged: it cannot be unpacked ({error})") from None
@@ -161,8 +160,7 @@ def _checked(style: Style) -> Style:
 
 def _guessed(stream: BinaryIO, name: str, style: Style) -> tuple[Style, list[str]]:
     """The style with separator and decimal sign guessed unless given, and the header."""
-    with _as_text(stream, style) as lines:
-        sample = _sample(lines)
+    sample = _sample(stream, _python_name(style.encoding))
     if "\0" in sample:
         raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
     if _OTHER_TEXT.match(sample):
@@ -180,7 +178,7 @@ def _guessed(stream: BinaryIO, name: str, style: Style) -> tuple[Style, list[str
 
 
 def _fields(
-    lines: io.TextIOWrapper, name: str, style: Style, header: list[str], most_cells: int
+    stream: BinaryIO, name: str, style: Style, header: list[str], most_cells: int
 ) -> pd.DataFrame:
     """The table; columns of plain numbers, or of true and false, are converted."""
     positions = [str(j) for j in range(len(header))]  # names may repeat
@@ -190,8 +188,10 @@ def _fields(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
+            stream.seek(0)
             table = pd.read_csv(
-                lines,
+                stream,
+                encoding=_python_name(style.encoding),
                 sep=str(style.separator),
                 decimal=str(style.decimal),
                 names=positions,
@@ -216,25 +216,18 @@ def _fields(
     return table.set_axis(header, axis=1)
 
 
-@contextlib.contextmanager
-def _as_text(stream: BinaryIO, style: Style) -> Iterator[io.TextIOWrapper]:
-    """The text of a stream, which stays open."""
+def _sample(stream: BinaryIO, encoding: str, n_lines: int = 200) -> str:
+    """The first complete lines, without leading blank lines."""
     stream.seek(0)
-    encoding = "utf-8-sig" if style.encoding in ("utf-8", "utf8") else style.encoding
-    text = io.TextIOWrapper(stream, encoding=encoding, newline="")
-    try:
-        yield text
-    finally:
-        text.detach()
+    data = stream.read(_SAMPLE)
+    text = codecs.getincrementaldecoder(encoding)().decode(data, final=len(data) < _SAMPLE)
+    lines = text.lstrip().splitlines(keepends=True)
+    return "".join(lines[:n_lines] if len(data) < _SAMPLE else lines[:-1][:n_lines] or lines)
 
 
-def _sample(lines: io.TextIOWrapper, n_lines: int = 200) -> str:
-    """The first lines, without leading blank lines."""
-    sample: list[str] = []
-    while len(sample) < n_lines and (line := lines.readline(_MAX_LINE)):
-        if line.strip() or sample:
-            sample.append(line)
-    return "".join(sample)
+def _python_name(encoding: str | None) -> str:
+    """UTF-8 may begin with a mark of the order of bytes."""
+    return "utf-8-sig" if encoding in ("utf-8", "utf8", None) else encoding
 
 
 def _rows(sample: str, separator: str) -> list[list[str]]:

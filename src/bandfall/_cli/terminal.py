@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -83,14 +83,21 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
     stdout().print(table)
 
 
-def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Print a table on standard output; all columns but the first are right-aligned."""
+def print_table(
+    title: str,
+    header: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    width: int = 120,
+    justify: JustifyMethod = "right",
+) -> None:
+    """Print a table on standard output; `justify` is for all columns but the first."""
     table = RichTable(title=cell(title))
     for j, name in enumerate(header):
-        table.add_column(cell(name), justify="right" if j else "left")
+        table.add_column(cell(name), justify=justify if j else "left")
     for row in rows:
         table.add_row(*map(cell, row))
-    stdout().print(table)
+    stdout(width).print(table)
 
 
 def stdout(width: int = 120) -> Console:

@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +16,7 @@ import numpy as np
 from bandfall._paper.experiment import (
     AGREES,
     DATASETS,
-    DIFFERS,
     FULL,
-    NOT_JUDGED,
     Claim,
     Comparison,
     Entry,
@@ -168,10 +166,17 @@ def _write(
 
     environment = Environment(
         loader=PackageLoader("bandfall", "_paper"),
-        autoescape=template.endswith("html.jinja"),
+        autoescape=lambda name: str(name).endswith("html.jinja"),
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain, "code": code}
+    environment.filters |= {"plain": plain, "code": code, "duration": _duration, "label": _label}
+    introduction = environment.get_template("introduction.jinja").render(
+        summaries=summaries,
+        runs=runs,
+        cells=[verdict for s in summaries for verdict in s.verdicts],
+        claims=[holds for s in summaries for holds in s.holds],
+        code=code_digest(),
+    )
     choices = files(__package__).joinpath("choices.md").read_text(encoding="utf-8")
     head, _, *body = [
         [c.strip() for c in row.strip("|").split("|")] for row in choices.splitlines()
@@ -179,58 +184,13 @@ def _write(
     caption = "Where the paper's text and the author's scripts differ, and what is done here."
     text = environment.get_template(template).render(
         summaries=summaries,
-        introduction=list(_introduction(summaries, runs)),
+        introduction=list(filter(None, introduction.splitlines())),
         overview=_overview(summaries),
         choices=TextTable("choices", caption, head, body),
         images=images,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-def _introduction(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str]:
-    cells = [verdict for s in summaries for verdict in s.verdicts]
-    claims = [holds for s in summaries for holds in s.holds]
-    yield (
-        "Every figure and table of “Changing the Kernel During Training Leads to Double Descent "
-        "in Kernel Regression” (O. Allerbo), made by `bandfall paper run` and written by "
-        "`bandfall paper report`."
-    )
-    yield (
-        f"Of {len(cells)} published table cells {cells.count(AGREES)} agree with ours within their "
-        f"tolerance, {cells.count(DIFFERS)} differ and {cells.count(NOT_JUDGED)} are not judged; "
-        f"of {len(claims)} claims {claims.count(True)} hold, {claims.count(False)} fail and "
-        f"{claims.count(None)} are not judged."
-    )
-    partial = [s.name for s in summaries if not s.complete]
-    if partial:
-        yield f"Run with a part of the seeds only, and not judged: {', '.join(partial)}."
-    outdated = [s.name for s in summaries if s.code != code_digest()]
-    if outdated:
-        yield f"The code has changed since these were run: {', '.join(outdated)}."
-    computing = sum(s.seconds for s in summaries)
-    yield (
-        f"Computing time of all tasks: {_duration(computing)} of one core; the paper reports about "
-        "30 hours."
-    )
-    for run in runs:
-        if run["tasks_done"]:
-            yield _run_line(run)
-    yield (
-        "Seeds are those of the paper: split and seed numbers count from 0; panels use seed 8, "
-        "Figure 5 seed 16."
-    )
-
-
-def _run_line(run: Entry) -> str:
-    """Date, duration, machine and versions of a run."""
-    versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-    return (
-        f"{', '.join(_label(name) for name in run['experiments'])}: {run['tasks_done']} tasks, "
-        f"ended {run['date']} after {_duration(run['seconds'])} with {run['jobs']} parallel jobs "
-        f"on {run['processor']} ({run['machine']}), {run['cores']} cores, {run['memory_gib']} GiB; "
-        f"Python {run['python']}, {versions}."
-    )
 
 
 def _overview(summaries: Sequence[Summary]) -> TextTable:

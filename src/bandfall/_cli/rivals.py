@@ -110,9 +110,9 @@ def score_rivals(
             ours = isinstance(last, BandfallRegressor | BandfallClassifier)
             X, X_test = tables if ours else plain
             y = codes if classes and not ours else train.y
-            rows = np.random.default_rng(seed).permutation(len(y))[:kernel_ridge_rows]
-            if not isinstance(last, KernelRidgeCV) or len(rows) == len(y):
-                rows = np.arange(len(y))
+            rows = np.arange(len(y))
+            if isinstance(last, KernelRidgeCV):
+                rows = np.sort(np.random.default_rng(seed).permutation(rows)[:kernel_ridge_rows])
             given = [None if one is None else one[rows] for one in (train.weights, groups)]
             extra = fit_arguments(model, given[0], given[1])
             fitted = MultiOutputRegressor(model) if y.ndim == 2 and name in _SINGLE else model

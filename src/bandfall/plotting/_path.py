@@ -65,16 +65,13 @@ class PathDisplay:
     min_speed: float | None = None
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Estimator | Path, *, axes: AxesLike = None, time_scale: str = "linear"
-    ) -> Self:
+    def from_estimator(cls, estimator: Estimator | Path, *, axes: AxesLike = None) -> Self:
         """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one.
 
         Parameters
         ----------
         estimator : fitted estimator, or Path
         axes : three matplotlib Axes, optional
-        time_scale : {"linear", "log"}
 
         Returns
         -------
@@ -92,11 +89,10 @@ class PathDisplay:
             speed=np.append(log.speed, np.nan),  # no step, no speed
             min_speed=getattr(model, "min_speed", None),
         )
-        return display.plot(axes=axes, time_scale=time_scale)
+        return display.plot(axes=axes)
 
-    def plot(self, *, axes: AxesLike = None, time_scale: str = "linear") -> Self:
-        """Draw; parameters as for `from_estimator`."""
-        style.check_choice("time_scale", time_scale, "linear", "log")
+    def plot(self, *, axes: AxesLike = None) -> Self:
+        """Draw on three given axes, or on new ones."""
         self.figure_, self.axes_ = style.panels(axes, 3, 1, _SIZE, sharex=True)
         top, middle, bottom = self.axes_
         shown = np.where(self.bandwidth > 0, self.bandwidth, np.nan)
@@ -116,9 +112,6 @@ class PathDisplay:
             small: State = {"ha": "right", "va": "bottom", "color": style.GREY, "fontsize": "small"}
             bottom.text(1.0, self.min_speed, text, transform=place, **small)
         _share_time(self.axes_, "training time t")
-        if time_scale == "log":
-            bottom.set_xscale("log")
-            bottom.set_xlim(left=float(self.time[1]))
         return self
 
     def _mark_zero_bandwidth(self) -> None:

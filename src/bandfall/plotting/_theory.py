@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from bandfall._estimators.view import last_step, last_step_prefix
-from bandfall._typing import ArrayLike, Estimator, State, TableLike, Weights
-from bandfall.descent._sweep import floor_sweep
-from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
+from bandfall._typing import ArrayLike, Estimator, State, TableLike
 from bandfall.plotting import _style as style
 from bandfall.plotting._style import Axes, drawn_model, finish
 from bandfall.theory import (
@@ -156,7 +154,7 @@ class BoundDisplay:
 class KernelShiftDisplay:
     """Δk₂ as a function of the bandwidth, with its one-, peak- and zero-region shaded.
 
-    Build it with `from_estimator`, which also shows where training took place, or `from_data`.
+    Build it with `from_estimator`.
 
     Parameters
     ----------
@@ -166,7 +164,7 @@ class KernelShiftDisplay:
         Δk₂ for m points.
     expected : ndarray of shape (B,), optional
         √E(Δk₂²) of Proposition 1.
-    path_bandwidths, path_weights : ndarray of shape (S,), optional
+    path_bandwidths, path_weights : ndarray of shape (S,)
         Bandwidths of a path, and the share of each in ∫‖y − f̂‖dt.
 
     Attributes
@@ -180,18 +178,20 @@ class KernelShiftDisplay:
     --------
     >>> import matplotlib; matplotlib.use("agg")
     >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor
     >>> from bandfall.plotting import KernelShiftDisplay
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> display = KernelShiftDisplay.from_data(X[:25], X[25:])
+    >>> model = KernelDescentRegressor().fit(X[:25], X[:25, 0])
+    >>> display = KernelShiftDisplay.from_estimator(model, X[25:])
     >>> bool(display.regions_.one_below < display.regions_.zero_above)
     True
     """
 
     bandwidths: np.ndarray
     shift: np.ndarray
-    expected: np.ndarray | None = None
-    path_bandwidths: np.ndarray | None = None
-    path_weights: np.ndarray | None = None
+    expected: np.ndarray | None
+    path_bandwidths: np.ndarray
+    path_weights: np.ndarray
 
     @classmethod
     def from_estimator(
@@ -222,47 +222,26 @@ class KernelShiftDisplay:
         """
         model, new = drawn_model(estimator, X_new)
         path, new = as_path(model), path_rows(model, new)
-        trajectory = Trajectory.from_path(path)
-        weights = np.bincount(
-            trajectory.bandwidth_index, trajectory.residual_integral, len(trajectory.bandwidths)
-        )
-        display = cls._from_rows(rows(path.X, "X"), new, path.kernel, bandwidths, path.weights)
-        display.path_bandwidths = trajectory.bandwidths
-        display.path_weights = weights / max(weights.sum(), np.finfo(float).tiny)
-        return display.plot(ax=ax)
-
-    @classmethod
-    def from_data(
-        cls,
-        X: ArrayLike,
-        X_new: ArrayLike,
-        *,
-        kernel: KernelLike = "gaussian",
-        bandwidths: ArrayLike | None = None,
-        ax: Axes | None = None,
-    ) -> Self:
-        """Draw Δk₂ between rows X (n, d) and new points (m, d); otherwise as `from_estimator`."""
-        given, new = rows(X, "X"), rows(X_new, "X_new")
-        return cls._from_rows(given, new, get_kernel(kernel), bandwidths, None).plot(ax=ax)
-
-    @classmethod
-    def _from_rows(
-        cls,
-        X: np.ndarray,
-        X_new: np.ndarray,
-        kernel: Kernel,
-        bandwidths: ArrayLike | None,
-        weights: Weights,
-    ) -> Self:
+        X = rows(path.X, "X")
         if bandwidths is None:  # from well below the typical gap between rows to their spread
             spread = float(np.linalg.norm(X.std(axis=0))) or 1.0
             bandwidths = np.geomspace(1e-4 * spread, 1e2 * spread, 120)
         bandwidths = np.sort(np.asarray(bandwidths, dtype=float))
         expected = None
-        if weights is None and len(X) >= 3:
-            expected = np.sqrt(expected_kernel_shift(X, kernel, bandwidths))
-        shift = kernel_shift(X, X_new, kernel, bandwidths, weights=weights)
-        return cls(bandwidths=bandwidths, shift=shift, expected=expected)
+        if path.weights is None and len(X) >= 3:
+            expected = np.sqrt(expected_kernel_shift(X, path.kernel, bandwidths))
+        trajectory = Trajectory.from_path(path)
+        weights = np.bincount(
+            trajectory.bandwidth_index, trajectory.residual_integral, len(trajectory.bandwidths)
+        )
+        display = cls(
+            bandwidths=bandwidths,
+            shift=kernel_shift(X, new, path.kernel, bandwidths, weights=path.weights),
+            expected=expected,
+            path_bandwidths=trajectory.bandwidths,
+            path_weights=weights / max(weights.sum(), np.finfo(float).tiny),
+        )
+        return display.plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None) -> Self:
         """Draw on the given axes, or on new ones."""
@@ -280,14 +259,13 @@ class KernelShiftDisplay:
             dashed: State = {"color": style.GREY, "linestyle": "--", "linewidth": 1.2}
             label = "√E(Δk₂²), Proposition 1"
             self.ax_.plot(self.bandwidths, self.expected, label=label, **dashed)
-        if self.path_bandwidths is not None and self.path_weights is not None:
-            at = np.clip(self.path_bandwidths, self.bandwidths[0], self.bandwidths[-1])
-            on_curve = np.interp(np.log(at), np.log(self.bandwidths), median)
-            dots: State = {"color": style.VERMILION, "alpha": 0.55}
-            area = 1500.0 * self.path_weights
-            self.ax_.scatter(at, on_curve, s=area, linewidths=0, zorder=3, clip_on=False, **dots)
-            label = "training, area = ∫‖y − f̂‖dt"
-            self.ax_.plot([], [], "o", markeredgewidth=0, label=label, **dots)
+        at = np.clip(self.path_bandwidths, self.bandwidths[0], self.bandwidths[-1])
+        on_curve = np.interp(np.log(at), np.log(self.bandwidths), median)
+        dots: State = {"color": style.VERMILION, "alpha": 0.55}
+        area = 1500.0 * self.path_weights
+        self.ax_.scatter(at, on_curve, s=area, linewidths=0, zorder=3, clip_on=False, **dots)
+        label = "training, area = ∫‖y − f̂‖dt"
+        self.ax_.plot([], [], "o", markeredgewidth=0, label=label, **dots)
         limits = (self.bandwidths[0], self.bandwidths[-1])
         self.ax_.set(xscale="log", xlim=limits, xlabel="bandwidth σ", ylabel="kernel shift Δk₂")
         self.ax_.set_ylim(bottom=0.0)
@@ -302,20 +280,16 @@ class KernelShiftDisplay:
         for (name, colour), start, end in zip(_REGIONS, ends[:-1], ends[1:], strict=True):
             if start < end:
                 self.ax_.axvspan(start, end, color=colour, alpha=0.09, linewidth=0)
-                bold: State = {
-                    "ha": "center",
-                    "color": colour,
-                    "weight": "bold",
-                    "fontsize": "small",
-                }
-                self.ax_.text(np.sqrt(start * end), 1.01, name, transform=place, **bold)
+                how: State = {"color": colour, "weight": "bold", "fontsize": "small"}
+                middle = np.sqrt(start * end)
+                self.ax_.text(middle, 1.01, name, ha="center", transform=place, **how)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DoubleDescentDisplay:
     """Training and test error, as 1 − R², against model complexity.
 
-    Build it with `from_estimator` or `from_data`.
+    Build it with `from_estimator`.
 
     Parameters
     ----------
@@ -323,7 +297,7 @@ class DoubleDescentDisplay:
         Floors σ_m of a descent, or bandwidths of a constant-bandwidth model.
     train_error, test_error : ndarray of shape (B,)
         1 − R².
-    degrees_of_freedom : ndarray of shape (B,), optional
+    degrees_of_freedom : ndarray of shape (B,)
 
     Attributes
     ----------
@@ -345,12 +319,10 @@ class DoubleDescentDisplay:
     True
     """
 
-    constant_: DoubleDescentDisplay = field(init=False)
-
     bandwidths: np.ndarray
     train_error: np.ndarray
     test_error: np.ndarray
-    degrees_of_freedom: np.ndarray | None = None
+    degrees_of_freedom: np.ndarray
 
     @classmethod
     def from_estimator(
@@ -393,7 +365,10 @@ class DoubleDescentDisplay:
         if not names:
             raise ValueError(f"{type(model).__name__} has neither min_bandwidth nor bandwidth")
         prefix = last_step_prefix(estimator)
-        bandwidths = _falling(bandwidths, X)
+        if bandwidths is None:
+            spread = float(np.linalg.norm(np.ptp(np.asarray(X, dtype=float), axis=0)))
+            bandwidths = np.geomspace(spread, 1e-3 * spread, 30)
+        bandwidths = np.sort(np.asarray(bandwidths, dtype=float))[::-1]
         train, test, freedom = np.empty((3, len(bandwidths)))
         for i, bandwidth in enumerate(bandwidths):
             fitted = clone(estimator).set_params(**{prefix + names[0]: float(bandwidth)})
@@ -407,56 +382,6 @@ class DoubleDescentDisplay:
         label = type(model).__name__ if label is None else label
         return display.plot(ax=ax, x=x, label=label, color=color)
 
-    @classmethod
-    def from_data(
-        cls,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_test: ArrayLike,
-        y_test: ArrayLike,
-        *,
-        bandwidths: ArrayLike | None = None,
-        ax: Axes | None = None,
-        **settings: Any,
-    ) -> Self:
-        """Sweep the floor and draw KGD-D and ridge regression at the same bandwidths.
-
-        All floors share one trajectory (`bandfall.floor_sweep`), at about the
-        price of one fit. For degrees of freedom use `from_estimator`.
-
-        Parameters
-        ----------
-        X, y, X_test, y_test : array-like
-            One target.
-        bandwidths : array-like, optional
-            As for `from_estimator`.
-        ax : matplotlib Axes, optional
-        **settings
-            For `bandfall.floor_sweep`; by default ``max_time=1000, max_r2=1.0``.
-
-        Returns
-        -------
-        DoubleDescentDisplay
-            For KGD-D; its attribute ``constant_`` is the display of ridge regression.
-        """
-        y, y_test = np.asarray(y, dtype=float), np.asarray(y_test, dtype=float)
-        if y.ndim != 1 or y_test.ndim != 1:
-            raise ValueError("y and y_test must be one target each, of shape (n,) and (m,)")
-        bandwidths = _falling(bandwidths, X)
-        settings = {"max_time": 1000.0, "max_r2": 1.0} | settings
-        sweep = floor_sweep(X, y, X_test, bandwidths, **settings)
-        errors = [
-            (np.mean((train - y) ** 2, axis=1) / y.var(), np.mean((new - y_test) ** 2, axis=1))
-            for train, new in ((sweep.train, sweep.new), (sweep.ridge_train, sweep.ridge_new))
-        ]
-        falling, constant = (
-            cls(bandwidths=bandwidths, train_error=train, test_error=new / y_test.var())
-            for train, new in errors
-        )
-        falling.plot(ax=ax, label="falling to σ")
-        falling.constant_ = constant.plot(ax=falling.ax_, label="constant σ", color=style.ORANGE)
-        return falling
-
     def plot(
         self,
         *,
@@ -464,16 +389,10 @@ class DoubleDescentDisplay:
         x: str = "bandwidth",
         label: str | None = "",
         color: str = style.BLUE,
-        ceiling: float | None = None,
     ) -> Self:
-        """Draw; parameters as for `from_estimator`, both axes run from simple to complex.
-
-        `ceiling` is the upper end of the error axis; by default the largest error, at most 2.
-        """
+        """Draw; parameters as for `from_estimator`, both axes run from simple to complex."""
         style.check_choice("x", x, "bandwidth", "degrees_of_freedom")
         at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
-        if at is None:
-            raise ValueError("this display was made without degrees_of_freedom")
         self.figure_, self.ax_ = style.single_axes(ax)
         before = self.ax_.get_ylim()[1] if self.ax_.has_data() else 0.0
         prefix, order, self.lines_ = f"{label}, " if label else "", np.argsort(at), []
@@ -483,10 +402,8 @@ class DoubleDescentDisplay:
         ):
             how: State = {"color": color, "linewidth": width, "linestyle": dash}
             self.lines_ += self.ax_.plot(at[order], errors[order], label=f"{prefix}{name}", **how)
-        if ceiling is None:
-            highest = max(1.0, float(self.test_error.max()), float(self.train_error.max()))
-            ceiling = max(before, min(2.0, 1.15 * highest))
-        self.ax_.set(ylim=(0.0, ceiling), ylabel="error, $1 - R^2$")
+        highest = max(1.0, float(self.test_error.max()), float(self.train_error.max()))
+        self.ax_.set(ylim=(0.0, max(before, min(2.0, 1.15 * highest))), ylabel="error, $1 - R^2$")
         self.ax_.axhline(1.0, color=style.GREY, linewidth=0.8, linestyle=":")
         if x == "bandwidth":
             self.ax_.set(xscale="log", xlabel="smallest bandwidth σ  (complexity →)")
@@ -496,11 +413,3 @@ class DoubleDescentDisplay:
         finish(self.ax_)
         self.ax_.legend(**style.SMALL)
         return self
-
-
-def _falling(bandwidths: ArrayLike | None, X: ArrayLike) -> np.ndarray:
-    """Bandwidths from wide to narrow; by default 30, down to a thousandth of the spread of X."""
-    if bandwidths is None:
-        spread = float(np.linalg.norm(np.ptp(np.asarray(X, dtype=float), axis=0)))
-        bandwidths = np.geomspace(spread, 1e-3 * spread, 30)
-    return np.sort(np.asarray(bandwidths, dtype=float))[::-1]

@@ -62,6 +62,12 @@ def check_sizes(name: str, values: np.ndarray, power: float = 0.5) -> None:
         raise ValueError(f"{name} has values as large as {largest:.3g}, too large to predict with")
 
 
+def check_choice(name: str, value: object, *allowed: str) -> None:
+    """Raise ValueError unless a parameter has one of the allowed values."""
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is unknown; allowed: {', '.join(map(repr, allowed))}")
+
+
 class ShapeChecker:
     """Checks arrays whose shapes share named dimensions.
 

@@ -41,8 +41,11 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"numbers": "cubes"}, "numbers='cubes' must be one of standard, quantile"),
-            ({"categories": "binary"}, "categories='binary' must be one of onehot, target"),
+            ({"numbers": "cubes"}, "numbers='cubes' is unknown; allowed: 'standard', 'quantile'"),
+            (
+                {"categories": "binary"},
+                "categories='binary' is unknown; allowed: 'onehot', 'target'",
+            ),
             ({"n_steps": 0}, "n_steps=0 must be in"),
             ({"n_steps": True}, "n_steps=True must be in"),
         ],

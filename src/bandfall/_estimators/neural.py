@@ -121,17 +121,18 @@ class NeuralDescentRegressor(ValidatedRegressor):
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train; ``status_`` says how training ended. y may have several columns."""
-        from bandfall import neural  # torch is loaded only where it is used
-        from bandfall.neural._training import predict_arrays, seeded_generator
+        import torch  # loaded only where it is used
+
+        from bandfall import neural
+        from bandfall.neural._training import predict_arrays
 
         rows, values, _ = self._training_data(X, y)
         values = values.astype(np.float64, copy=False)
         self._offset, self._scale = _standardisation(values)
         varying = self._scale > 0
         targets = (values - self._offset)[:, varying] / self._scale[varying]
-        generator = seeded_generator(
-            check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        )
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        generator = torch.Generator().manual_seed(int(seed))
         self.module_ = neural.make_network(
             rows.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
         )

@@ -33,7 +33,7 @@ def train_network(number: int, max_epochs: int = FULL.max_epochs, seed: int = SE
     import torch
 
     from bandfall import neural
-    from bandfall.neural._training import predict_arrays, seeded_generator
+    from bandfall.neural._training import predict_arrays
 
     X, y, X_grid, truth = make_sine(random_state=seed, test_points="grid", n_test=101)
     hidden = NETWORKS[number - 1]
@@ -41,7 +41,7 @@ def train_network(number: int, max_epochs: int = FULL.max_epochs, seed: int = SE
     torch.set_num_threads(1)  # a run limits only libraries that are loaded before its first task
     try:
         if number == len(NETWORKS):
-            generator = seeded_generator(seed)
+            generator = torch.Generator().manual_seed(seed)
             model = neural.make_network(1, hidden, generator=generator)
             optimizer = neural.TangentDescent(model, torch.tensor(X_grid), generator=generator)
             rows, target = torch.tensor(X), torch.tensor(y)

@@ -7,17 +7,15 @@ import math
 import torch
 from torch import Tensor, nn
 
-from bandfall._checks import check_flag, check_number
+from bandfall._checks import check_choice, check_flag, check_number
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall._typing import ArrayLike, State
 from bandfall._warnings import warn_caller
 from bandfall.neural._anchors import uniform_anchors
 from bandfall.neural._log import LogRow, TangentLog, TangentStatus
-from bandfall.neural._step import FILTERS, tangent_step
+from bandfall.neural._step import tangent_step
 from bandfall.neural._tangent import TangentModel
 
-ENGINES = ("auto", "gram", "products")
-REDUCTIONS = ("mean", "sum")
 _STATE = ("blend", "damping", "step_scale", "r2", "anchors")
 _PROBE_ROWS = 16
 _DRIFT_EVERY = 10
@@ -124,11 +122,10 @@ class TangentDescent(torch.optim.Optimizer):
         check_number("damping", damping, low=0, finite=True)
         check_number("budget", budget, low=1, integer=True)
         check_flag("adapt_damping", adapt_damping)
-        if isinstance(n_anchors, bool) or not isinstance(n_anchors, int) or n_anchors < 0:
-            raise ValueError(f"n_anchors={n_anchors!r} must be an integer >= 0")
-        _check_choice("damping_filter", damping_filter, FILTERS)
-        _check_choice("reduction", reduction, REDUCTIONS)
-        _check_choice("engine", engine, ENGINES)
+        check_number("n_anchors", n_anchors, low=0, integer=True)
+        check_choice("damping_filter", damping_filter, "tikhonov", "lifted")
+        check_choice("reduction", reduction, "mean", "sum")
+        check_choice("engine", engine, "auto", "gram", "products")
         if engine == "products" and damping_filter != "tikhonov":
             raise ValueError("engine='products' allows only damping_filter='tikhonov'")
         self.tangent = TangentModel(model)
@@ -339,8 +336,3 @@ def _r2(loss: float, total: float) -> float:
     if total > 0:
         return 1.0 - loss / total
     return 1.0 if loss == 0 else -math.inf  # all targets equal
-
-
-def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} is unknown; allowed: {', '.join(map(repr, allowed))}")

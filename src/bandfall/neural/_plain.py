@@ -8,7 +8,7 @@ one hidden layer takes sixteen calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,8 +51,6 @@ def train_plain(
     max_epochs: int = 10**7,
     seed: int = 0,
     dtype: type = np.float64,
-    progress: Callable[[int, float], object] | None = None,
-    progress_every: int = 100_000,
 ) -> PlainNetwork:
     """Full-batch descent on half the mean squared error until R² > `max_r2` (Figure 3).
 
@@ -70,9 +68,6 @@ def train_plain(
     seed : int
         Seed of the initial weights.
     dtype : float dtype
-    progress : callable, optional
-        Called as ``progress(epoch, r2)`` every `progress_every` epochs; an exception raised
-        there ends training.
 
     Examples
     --------
@@ -93,8 +88,6 @@ def train_plain(
     for epoch, loss in _descend(weights, X, y, learning_rate, momentum):
         if loss < (1.0 - max_r2) * total or epoch >= max_epochs or not np.isfinite(loss):
             break
-        if progress is not None and epoch % progress_every == 0:
-            progress(epoch, 1.0 - loss / total)
     return PlainNetwork(tuple(weights), epoch, 1.0 - loss / total)
 
 

@@ -21,7 +21,6 @@ from torch import Tensor
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall.neural._tangent import TangentModel, gram
 
-FILTERS = ("tikhonov", "lifted")
 _TOLERANCE, _MAX_PRODUCTS = 1e-3, 50  # of conjugate gradients
 _POWER_ITERATIONS = 6
 
@@ -51,15 +50,6 @@ def next_blend(blend: float, plain_speed: float, anchored_speed: float, min_spee
     K̃ is linear in α, so speed(α) = α·plain + (1 − α)·anchored, and the search of Algorithm 1,
     lines 4–10, has a closed form. If no α is fast enough, the result is 0, as the bandwidth
     falls to its floor.
-
-    Examples
-    --------
-    >>> next_blend(1.0, plain_speed=0.2, anchored_speed=0.5, min_speed=0.1)
-    1.0
-    >>> round(next_blend(1.0, plain_speed=0.05, anchored_speed=0.3, min_speed=0.1), 6)
-    0.8
-    >>> next_blend(0.8, plain_speed=0.01, anchored_speed=0.05, min_speed=0.1)
-    0.0
     """
     if blend * plain_speed + (1.0 - blend) * anchored_speed >= min_speed:
         return blend
@@ -111,16 +101,7 @@ def tangent_step(
     plain_speed = _speed(scale * float(gradient @ gradient), total)
     if blend == 1.0 and plain_speed >= min_speed:
         return TangentStep(scale * gradient, 1.0, plain_speed)
-    anchored, moved = anchored_part(
-        tangent,
-        X,
-        r,
-        anchors,
-        damping=damping,
-        damping_filter=damping_filter,
-        engine=engine,
-        budget=budget,
-    )
+    anchored, moved = anchored_part(tangent, X, r, anchors, damping, damping_filter, engine, budget)
     anchored_speed = _speed(float(r @ moved), total)
     blend = next_blend(blend, plain_speed, anchored_speed, min_speed)
     return TangentStep(
@@ -135,7 +116,6 @@ def anchored_part(
     X: Tensor,
     r: Tensor,
     anchors: Tensor,
-    *,
     damping: float,
     damping_filter: str = "tikhonov",
     engine: str = "gram",
@@ -149,17 +129,15 @@ def anchored_part(
     """
     rows = torch.cat([X, anchors])
     target = torch.cat([r, r.new_zeros(len(anchors) * (len(r) // len(X)))])
+    parts = None
     if engine == "gram":
         G, parts = gram(tangent, rows, None, budget)
         coefficients, moved = _solve_gram(G, target, damping, damping_filter)
     else:
-        parts = None
         coefficients, moved = _solve_products(tangent, rows, target, damping)
     if parts is None:
-        direction, _ = tangent.row_product(rows, coefficients)
-    else:
-        direction = torch.cat([coefficients @ part for part in parts])
-    return direction, moved[: len(r)]
+        return tangent.row_product(rows, coefficients)[0], moved[: len(r)]
+    return torch.cat([coefficients @ part for part in parts]), moved[: len(r)]
 
 
 def _solve_gram(

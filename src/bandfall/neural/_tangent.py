@@ -72,10 +72,6 @@ class TangentModel:
         with torch.no_grad():
             return self._outputs(self._detached(), X)
 
-    def jacobian(self, X: Tensor) -> Tensor:
-        """Φ at the rows of X, shape (n·k, p)."""
-        return torch.cat(self.jacobian_parts(X), dim=1)
-
     def jacobian_parts(self, X: Tensor) -> list[Tensor]:
         """The columns of Φ that belong to each parameter tensor, shapes (n·k, p_i)."""
 
@@ -131,14 +127,7 @@ def _load_forward_mode() -> None:
         jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))
 
 
-def empirical_ntk(
-    model: nn.Module,
-    X: Tensor,
-    Z: Tensor | None = None,
-    *,
-    algorithm: str = "jacobian",
-    budget: int = DEFAULT_BUDGET,
-) -> Tensor:
+def empirical_ntk(model: nn.Module, X: Tensor, Z: Tensor | None = None) -> Tensor:
     """K_NTK(X, Z) = ∂f(X)/∂θ · (∂f(Z)/∂θ)ᵀ at the present parameters (Appendix D).
 
     Parameters
@@ -148,12 +137,6 @@ def empirical_ntk(
     X : Tensor of shape (n, ...)
     Z : Tensor of shape (m, ...), optional
         X by default.
-    algorithm : {"jacobian", "products"}
-        "jacobian" multiplies blocks of the two Jacobians. "products" forms no Jacobian and
-        takes one backward and one forward-mode pass for each of the m·k columns; it is for
-        networks for which even single rows of the Jacobian are too large.
-    budget : int
-        Bytes for a pair of Jacobian blocks.
 
     Returns
     -------
@@ -168,15 +151,7 @@ def empirical_ntk(
     >>> bool(torch.allclose(empirical_ntk(model, X), X @ X.T + 1))
     True
     """
-    tangent = TangentModel(model)
-    if algorithm == "jacobian":
-        return gram(tangent, X, Z, budget)[0]
-    if algorithm == "products":
-        Z = X if Z is None else Z
-        units = torch.eye(tangent.outputs(Z).numel(), dtype=tangent.dtype, device=tangent.device)
-        directions = (tangent.row_product(Z, unit)[0] for unit in units)
-        return torch.stack([tangent.column_product(X, d) for d in directions], dim=1)
-    raise ValueError(f"algorithm={algorithm!r} is unknown; allowed: 'jacobian', 'products'")
+    return gram(TangentModel(model), X, Z)[0]
 
 
 def gram(

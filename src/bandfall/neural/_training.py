@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -87,20 +87,16 @@ def fit_network(
     optimizer: TangentDescent | torch.optim.Optimizer,
     max_r2: float = 0.999,
     max_iter: int = 10_000,
-    progress: Callable[[LogRow], object] | None = None,
 ) -> tuple[TangentLog, TangentStatus]:
     """Full-batch training until R² on (X, y) exceeds `max_r2` or `max_iter` steps are done.
 
     `optimizer` is `TangentDescent` or any optimizer of torch, which then minimises half the
-    mean squared error. `progress` is called with every row of the log. An exception in it, or a
-    keyboard interrupt, leaves the model as it was after the last step.
+    mean squared error. A keyboard interrupt leaves the model as it was after the last step.
     """
     if not isinstance(optimizer, TangentDescent):
-        return _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress)
+        return _fit_plain(model, X, y, optimizer, max_r2, max_iter)
     for _ in range(max_iter):
-        row = optimizer.step(X, y)
-        if progress is not None:
-            progress(row)
+        optimizer.step(X, y)
         if optimizer.r2 > max_r2:
             optimizer.status = TangentStatus.R2_REACHED
         if optimizer.status is not TangentStatus.RUNNING:
@@ -116,7 +112,6 @@ def _fit_plain(
     optimizer: torch.optim.Optimizer,
     max_r2: float,
     max_iter: int,
-    progress: Callable[[LogRow], object] | None,
 ) -> tuple[TangentLog, TangentStatus]:
     log = TangentLog()
     y = y.unsqueeze(1) if y.ndim == 1 else y
@@ -134,19 +129,11 @@ def _fit_plain(
         status = status if math.isfinite(r2) else TangentStatus.NOT_FINITE
         if len(log) >= max_iter:
             return log, status or TangentStatus.ITERATION_LIMIT
-        row = LogRow(len(log), 1.0, r2, math.nan, math.nan, math.nan, True)
-        log.append(row)
-        if progress is not None:
-            progress(row)
+        log.append(LogRow(len(log), 1.0, r2, math.nan, math.nan, math.nan, True))
         if status is not None:
             return log, status
         loss.backward()
         optimizer.step()
-
-
-def seeded_generator(seed: int) -> torch.Generator:
-    """A seeded torch generator on the CPU."""
-    return torch.Generator().manual_seed(seed)
 
 
 def predict_arrays(model: nn.Module, X: np.ndarray) -> np.ndarray:

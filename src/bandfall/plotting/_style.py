@@ -64,12 +64,6 @@ def drawn_model(estimator: Estimator, X: TableLike = None) -> tuple[Estimator, T
     return last_step(estimator), X
 
 
-def check_choice(name: str, value: str, *allowed: str) -> None:
-    """Raise ValueError unless a parameter has one of the allowed values."""
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} is unknown; allowed: {', '.join(map(repr, allowed))}")
-
-
 def finish(ax: Axes) -> None:
     """Remove two spines and add a light grid."""
     ax.spines[["top", "right"]].set_visible(False)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from bandfall._checks import check_choice
 from bandfall._estimators.view import last_step, last_step_prefix
 from bandfall._typing import ArrayLike, Estimator, State, TableLike
 from bandfall.plotting import _style as style
@@ -119,7 +120,7 @@ class BoundDisplay:
 
     def plot(self, *, ax: Axes | None = None, time_scale: str = "linear") -> Self:
         """Draw; parameters as for `from_estimator`."""
-        style.check_choice("time_scale", time_scale, "linear", "log")
+        check_choice("time_scale", time_scale, "linear", "log")
         self.figure_, self.ax_ = style.single_axes(ax)
         bound = self.bound
         first, second = _LABELS[self.residual]
@@ -391,7 +392,7 @@ class DoubleDescentDisplay:
         color: str = style.BLUE,
     ) -> Self:
         """Draw; parameters as for `from_estimator`, both axes run from simple to complex."""
-        style.check_choice("x", x, "bandwidth", "degrees_of_freedom")
+        check_choice("x", x, "bandwidth", "degrees_of_freedom")
         at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
         self.figure_, self.ax_ = style.single_axes(ax)
         before = self.ax_.get_ylim()[1] if self.ax_.has_data() else 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall._checks import check_choice
 from bandfall._typing import DTypeLike, TableLike, Weights
 from bandfall._warnings import warn_caller
 from bandfall.tables._categories import (
@@ -74,12 +75,8 @@ class TableEncoder:
     suspicious: list[int] | None = None
 
     def __post_init__(self) -> None:
-        if self.numbers not in NUMBERS:
-            raise ValueError(f"numbers={self.numbers!r} must be one of {', '.join(NUMBERS)}")
-        if self.categories not in CATEGORIES:
-            raise ValueError(
-                f"categories={self.categories!r} must be one of {', '.join(CATEGORIES)}"
-            )
+        check_choice("numbers", self.numbers, *NUMBERS)
+        check_choice("categories", self.categories, *CATEGORIES)
         if isinstance(self.n_steps, bool) or not 1 <= self.n_steps <= 1000:
             raise ValueError(f"n_steps={self.n_steps!r} must be in [1, 1000]")
 

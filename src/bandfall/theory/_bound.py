@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bandfall._checks import check_choice
 from bandfall._closed_form import flow_filter
 from bandfall._typing import TableLike
 from bandfall.descent import Path
@@ -169,8 +170,7 @@ def generalization_bound(
     True
     """
     path, new = trained_path(path), path_rows(path, X_new)
-    if residual not in ("bound", "measured"):
-        raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
+    check_choice("residual", residual, "bound", "measured")
     trajectory = Trajectory.from_path(path)
     at = trajectory.thinned(n_times)
     exponent, mean_smallest = smallest_exponent(path, trajectory)

@@ -92,7 +92,7 @@ BUDGET = {
     "rivals": 820,
     "tables": 2930,
     "theory": 1580,
-    "top": 960,
+    "top": 970,
 }
 PUBLIC = {"datasets", "demo", "descent", "kernels", "neural", "plotting", "report", "rivals"}
 PUBLIC |= {"tables", "theory"}  # rooms that docs/api lists; their modules begin with an underscore

@@ -121,10 +121,11 @@ class NeuralDescentRegressor(ValidatedRegressor):
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train; ``status_`` says how training ended. y may have several columns."""
-        import torch  # loaded only where it is used
-
-        from bandfall import neural
+        from bandfall import neural  # names the remedy if torch is missing
         from bandfall.neural._training import predict_arrays
+
+        # isort: split
+        import torch
 
         rows, values, _ = self._training_data(X, y)
         values = values.astype(np.float64, copy=False)

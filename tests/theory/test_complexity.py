@@ -152,8 +152,8 @@ def test_probes_agree_within_their_standard_error(solver):
     assert np.array_equal(again.value, probed.value)
 
 
-def test_long_euler_stage_needs_few_products():
-    """(1 − Δtλ)^m for m = 20,000 steps is a short Chebyshev series."""
+def test_long_euler_stage_of_probes():
+    """(I − ΔtK)^m for m = 20,000 steps."""
     X, f, noise = sine_data(4, n=6)
     path = (
         KernelDescentRegressor(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
-from bandfall._closed_form import flow_filter, ridge_filter
+from bandfall._closed_form import Spectrum, euler_filter, flow_filter, ridge_filter
 from bandfall._products import HOST, check_dense_budget
 from bandfall._products.base import as_matrix, group_rows
 from bandfall._typing import ArrayLike
+from bandfall.descent import Path
 from bandfall.kernels._kernel import KernelLike, get_kernel
 from bandfall.theory._inputs import (
     PathSource,
@@ -19,13 +20,15 @@ from bandfall.theory._inputs import (
     best_model,
     non_negative,
     operator_for,
+    path_operator,
     row_weights,
     rows,
     trained_path,
 )
-from bandfall.theory._replay import replay
+from bandfall.theory._trajectory import inside_step
 
 EXACT_ROWS = 400
+_FEW_STEPS = 12  # a decomposition of K costs 12 products with n columns
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ def staged_degrees_of_freedom(
     signs = np.random.default_rng(random_state)
     probes = np.eye(n) if exact else signs.choice([-1.0, 1.0], size=shape)
     traces, errors = [float(n)], [0.0]
-    for image in replay(path, probes):
+    for image in _images(path, probes):
         forms = np.einsum("ij,ij->j", probes, image)
         traces.append(float(forms.sum() if exact else forms.mean()))
         errors.append(0.0 if exact else float(forms.std(ddof=1)) / np.sqrt(shape[1]))
@@ -227,3 +230,30 @@ def _filtered_sums(
     """Σ λ g(λ) for each setting of a filter g."""
     sums = [eigenvalues @ spectral_filter(eigenvalues, float(value)) for value in settings.flat]
     return np.array(sums).reshape(settings.shape)
+
+
+def _images(path: Path, block: np.ndarray) -> Iterator[np.ndarray]:
+    """P_s ⋯ P₁ block after each stage s, with P = (I − ΔtK)^m or e^{−tK}.
+
+    With weights, in the coordinates √w r. A stage is one eigendecomposition if the block is wide,
+    else Euler steps or Krylov spaces, as in training.
+    """
+    with path_operator(path) as operator:
+        wide, block = block.shape[1] >= operator.n_rows, operator.array(block)
+        for stage in path.stages:
+            step_size, bandwidth = stage.step_size, stage.bandwidth
+            n_steps = max(1, round(stage.duration / step_size)) if step_size else 0
+            if wide and not 0 < n_steps <= _FEW_STEPS:
+                spectrum = Spectrum(as_matrix(operator, bandwidth))
+                eigenvalues = spectrum.eigenvalues
+                if step_size:
+                    learned = eigenvalues * euler_filter(eigenvalues, step_size, n_steps)
+                else:
+                    learned = eigenvalues * flow_filter(eigenvalues, stage.duration)
+                block = spectrum.coefficients(block, 1.0 - learned)
+            elif step_size:
+                for _ in range(n_steps):
+                    block = block - step_size * operator.product(bandwidth, block)
+            else:
+                block = inside_step(operator, bandwidth, block, np.zeros(0), stage.duration)[2]
+            yield operator.numpy(block)

@@ -143,14 +143,14 @@ def _resolved(operator: KernelOperator, residual: Array, columns: np.ndarray) ->
         rate = 0.5 * speed / max(1.0 - r2, np.finfo(float).tiny)
         first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
         times = np.append(0.0, np.geomspace(first, duration, 64)[:-1])
-        squares, speeds, residual = _inside_step(operator, bandwidth, residual, times, duration)
+        squares, speeds, residual = inside_step(operator, bandwidth, residual, times, duration)
         durations = np.diff(np.append(times, duration))
         constant = np.full(len(times), bandwidth)
         parts.append(np.stack([start + times, constant, 1.0 - squares, speeds, durations]))
     return np.concatenate(parts, axis=1)
 
 
-def _inside_step(
+def inside_step(
     operator: KernelOperator, bandwidth: float, residual: Array, times: np.ndarray, duration: float
 ) -> tuple[np.ndarray, np.ndarray, Array]:
     """‖r‖² and speed at `times` of a step, and the residual at its end."""

@@ -23,7 +23,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallRegressor
-from bandfall._models.conformal import interval_score
+from bandfall._models.intervals import interval_score
 
 COVERAGE = 0.9
 LEVELS = np.linspace(0.05, 0.95, 19)

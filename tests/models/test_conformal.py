@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from bandfall._models.conformal import (
+from bandfall._models.intervals import (
     SIDED_ROWS,
     Sizes,
     at_least,

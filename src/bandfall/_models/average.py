@@ -19,8 +19,6 @@ from bandfall.descent import Path
 from bandfall.descent._partitioned import in_step
 from bandfall.tables import Schema, Table, TableEncoder, encode_all
 
-__all__ = ["Average"]
-
 _ROUNDING = 1e-6  # allowed error of the sum of weights
 Kind = TypeVar("Kind", bound=Target, covariant=True)
 Columns = Mapping[str, np.ndarray]  # encoded rows, by name of the encoding

@@ -1,20 +1,231 @@
-"""Conformal intervals for an average of numbers, from its errors at held-out rows."""
+"""Conformal intervals for an average of numbers, from its errors at held-out rows.
+
+Each of n + 1 exchangeable errors is equally likely to be the r-th smallest. So the
+⌈level (n + 1)⌉-th smallest of the n known errors exceeds the next error with a probability of at
+least `level`, whatever their distribution. Errors are divided by an expected size, which may depend
+on the row. The coverage stays exact as long as the size does not depend on the error itself.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from bandfall._checks import ShapeChecker, check_positions, check_real
 from bandfall._models.average import Average, Columns
-from bandfall._models.conformal import Sizes, at_least, calibrate, score_quantiles, widened
 from bandfall._products import HOST, Backend
 from bandfall._targets import Numbers
-from bandfall._typing import JsonDict
+from bandfall._typing import JsonDict, Values, Weights
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels._kernel import get_kernel
 
 METHODS = ("constant", "prediction", "metric")
+SIDED_ROWS = 400  # from here on, each tail has its own quantile: 99 % needs 199 rows per tail
+_ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
+_N_BANDWIDTHS = 7
+PRIOR_ROWS = 3.0  # weight of the overall size, in rows
+_JUDGED_AT = (0.5, 0.8, 0.9, 0.95)  # coverages
+_WORTH = 0.01  # relative improvement of the score that justifies sizes that depend on the row
+_WORSE = 1.1  # ratio of errors by which a model must be worse than the models before it
+
+
+def conformal_quantile(
+    scores: np.ndarray, levels: np.ndarray, weights: Weights = None
+) -> np.ndarray:
+    """Upper bounds on a new score that hold with probability `level` or more, shape (c, k).
+
+    The smallest score q with Σ_{scores ≤ q} w ≥ level · (Σ w + 1): the new row has weight one. It
+    is ∞ if there are too few rows for the level. Scores have shape (m, k), weights (m,) (one by
+    default), and levels, in [0, 1], (c,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.arange(1.0, 10.0)[:, None]
+    >>> conformal_quantile(scores, np.array([0.5, 0.9, 0.95])).ravel()
+    array([ 5.,  9., inf])
+    """
+    weights = np.ones(len(scores)) if weights is None else weights
+    order = np.argsort(scores, axis=0)
+    total = np.cumsum(weights[order], axis=0)
+    needed = np.asarray(levels) * (weights.sum() + 1.0) - _ROUNDING * (1.0 + len(scores))
+    sorted_scores = np.concatenate(
+        [np.take_along_axis(scores, order, axis=0), np.full((1, scores.shape[1]), np.inf)]
+    )
+    ranks = [np.searchsorted(total[:, j], needed) for j in range(scores.shape[1])]
+    return np.take_along_axis(sorted_scores, np.stack(ranks, axis=1), axis=0)
+
+
+def score_quantiles(scores: np.ndarray, levels: np.ndarray, weights: Weights = None) -> np.ndarray:
+    """Conservative quantiles of signed scores, shape (c, k).
+
+    With at least `SIDED_ROWS` rows, the tails are treated separately. With fewer, both tails are
+    pooled and the quantiles are symmetric about zero.
+    """
+    levels = np.asarray(levels, dtype=float)
+    n_rows = len(scores) if weights is None else weights.sum()
+    above = (levels >= 0.5)[:, None]
+    if n_rows < SIDED_ROWS:
+        size = conformal_quantile(np.abs(scores), np.abs(2.0 * levels - 1.0), weights)
+        size = np.where((levels == 0.5)[:, None], 0.0, size)
+        return np.where(above, size, -size)
+    outer = np.maximum(levels, 1.0 - levels)
+    upper = conformal_quantile(scores, outer, weights)
+    lower = -conformal_quantile(-scores, outer, weights)
+    return np.where(above, upper, lower)
+
+
+def interval_score(
+    lower: np.ndarray, upper: np.ndarray, y: np.ndarray, coverage: float
+) -> np.ndarray:
+    """Width plus 2 / (1 − coverage) times the distance of y (Gneiting and Raftery, 2007).
+
+    Smaller is better. The central quantiles minimise the expected score.
+    """
+    outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    return (upper - lower) + 2.0 / (1.0 - coverage) * outside
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Expected size of errors near x: a kernel smoother of the errors at held-out rows.
+
+        s(x) = (Σ_i w_i k(‖x − x_i‖ / h) |e_i| + c ē) / (Σ_i w_i k(‖x − x_i‖ / h) + c),
+
+    with ē the overall mean, which is the limit far from all rows, and c its weight, `PRIOR_ROWS`.
+    """
+
+    coordinates: np.ndarray  # (m, d): of the held-out rows
+    errors: np.ndarray  # (m, k): in standard deviations of the target
+    weights: np.ndarray  # (m,)
+    # (m,): numbers of the rows, or of their groups; rows with the same number never judge each
+    # other.
+    rows: np.ndarray
+
+    @property
+    def overall(self) -> np.ndarray:
+        """Mean |error|, shape (k,)."""
+        return np.average(np.abs(self.errors), axis=0, weights=self.weights)
+
+    def bandwidths(self) -> np.ndarray:
+        """Candidates, downwards from the root mean square distance; none if all rows are equal."""
+        spread = np.sqrt(2.0 * np.var(self.coordinates.astype(np.float64), axis=0).sum())
+        return spread * 0.5 ** np.arange(_N_BANDWIDTHS) if spread > 0 else np.zeros(0)
+
+    def at(self, coordinates: np.ndarray, bandwidth: float) -> np.ndarray:
+        """s at new rows, shape (m_new, k); computed in float32, which is precise enough."""
+        sums = self.as_sum([bandwidth], np.float32).evaluate(coordinates)
+        return self._quotient(sums.astype(np.float64))
+
+    def left_out(self, bandwidths: np.ndarray) -> np.ndarray:
+        """s at each held-out row, without that row, shape (len(bandwidths), m, k)."""
+        sums = self.as_sum(bandwidths).evaluate_staged(self.coordinates)
+        sums = np.diff(sums, axis=0, prepend=0.0)
+        own = np.zeros((self.rows.max() + 1, sums.shape[2]))
+        np.add.at(own, self.rows, self._terms)
+        return np.stack([self._quotient(np.maximum(part - own[self.rows], 0.0)) for part in sums])
+
+    def as_sum(self, bandwidths: Values, dtype: type[np.floating] = np.float64) -> KernelSum:
+        """Outputs Σ_i w_i k |e_i| for every target and Σ_i w_i k; one stage per bandwidth."""
+        terms = self._terms.astype(dtype)
+        return KernelSum(
+            self.coordinates,
+            get_kernel("gaussian"),
+            np.asarray(bandwidths),
+            np.broadcast_to(terms, (len(bandwidths), *terms.shape)),
+            np.zeros(terms.shape[1], dtype),
+        )
+
+    @property
+    def _terms(self) -> np.ndarray:
+        """w |e| and w of every row, shape (m, k + 1)."""
+        return self.weights[:, None] * np.column_stack(
+            [np.abs(self.errors), np.ones(len(self.errors))]
+        )
+
+    def _quotient(self, sums: np.ndarray) -> np.ndarray:
+        above = sums[:, :-1] + PRIOR_ROWS * self.overall
+        return above / (sums[:, -1:] + PRIOR_ROWS)
+
+
+class Calibration(NamedTuple):
+    """How errors are scaled before their quantiles are taken."""
+
+    method: str  # name of the coordinates that sizes depend on, or "constant"
+    bandwidth: float  # of the smoother; 0 for constant sizes
+    sizes: np.ndarray  # (m, k): at the held-out rows, each computed from the others
+    gain: float  # relative improvement of the interval score over constant sizes
+
+
+def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
+    """Sizes (m, k) of errors, enlarged for rows that are unlike the training rows.
+
+    They grow in proportion to the novelty, up to a standard deviation of the target, which is the
+    error of predicting the mean.
+    """
+    grown = sizes * np.maximum(novelty, 1.0)[:, None]
+    return np.minimum(grown, np.maximum(sizes, 1.0))
+
+
+def at_least(errors: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Held-out errors (m, k), raised to the residual (m, k) of the final model if it is worse.
+
+    A model's errors at its own training rows are usually smaller than those at new rows. If half or
+    nine tenths of the rows lie within larger errors in training than held out, the final model
+    differs from those that predicted the held-out rows: a smooth target stopped earlier, or levels
+    of a category that most rows share with others. Its errors at new rows are then at least those
+    in training.
+    """
+    known, own = np.abs(errors), np.abs(residual)
+    shares = (0.5, 0.9)
+    worse = np.quantile(own, shares, axis=0) > _WORSE * np.quantile(known, shares, axis=0)
+    return np.where(worse.any(axis=0) & (own > known), np.copysign(own, errors), errors)
+
+
+def calibrate(candidates: dict[str, Sizes], errors: np.ndarray, novelty: np.ndarray) -> Calibration:
+    """The sizes whose intervals score best on the held-out rows; constant sizes unless others win.
+
+    `candidates` maps names of coordinates to sizes with the same errors and weights. `errors`
+    (m, k) are those of a new model, `novelty` (m,) is that of the held-out rows.
+    """
+    first = next(iter(candidates.values()))
+    weights = first.weights
+    overall = np.where(first.overall > 0, first.overall, 1.0)
+    constant = widened(np.broadcast_to(overall, errors.shape), novelty)
+    reference = _mean_score(errors, constant, weights)
+    best = Calibration("constant", 0.0, constant, 0.0)
+    if reference == 0.0 or weights.sum() < 2 * PRIOR_ROWS:
+        return best
+    for name, candidate in candidates.items():
+        bandwidths = candidate.bandwidths()
+        if not len(bandwidths):
+            continue
+        for bandwidth, sizes in zip(bandwidths, candidate.left_out(bandwidths), strict=True):
+            sizes = widened(np.where(first.overall > 0, sizes, 1.0), novelty)
+            gain = 1.0 - _mean_score(errors, sizes, weights) / reference
+            if gain > max(best.gain, _WORTH):
+                best = Calibration(name, float(bandwidth), sizes, float(gain))
+    return best
+
+
+def _mean_score(errors: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> float:
+    """Interval score over rows, targets and several coverages, in units of the mean |error|."""
+    scores = errors / sizes
+    unit = np.average(np.abs(errors), axis=0, weights=weights)
+    total = 0.0
+    for coverage in _JUDGED_AT:
+        tail = 0.5 * (1.0 - coverage)
+        # Finite for any number of rows: this only compares candidates.
+        lower, upper = score_quantiles(scores, np.array([tail, 1.0 - tail]), weights)
+        largest = np.abs(scores).max(axis=0)
+        lower, upper = np.maximum(lower, -largest), np.minimum(upper, largest)
+        rows = interval_score(sizes * lower, sizes * upper, errors, coverage)
+        share = np.divide(rows, unit, out=np.zeros_like(rows), where=unit > 0)
+        total += (1.0 - coverage) * float(np.average(share.mean(axis=1), weights=weights))
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,32 +283,21 @@ class Intervals:
         predictions = target.answer(np.broadcast_to(outputs, codes.shape))
         outputs = target.outputs(predictions)  # rounded as the predictions are
         errors = codes - outputs
-        found = cls(
-            held_out,
-            predictions,
-            target.residuals(outputs, codes),
-            weights[held_out],
-            np.zeros_like(errors),
-        )
+        residuals, none = target.residuals(outputs, codes), np.zeros_like(errors)
+        found = cls(held_out, predictions, residuals, weights[held_out], none)
         if not len(errors):
             return found
         # Rows of a group resemble each other: they must not judge each other.
         groups = groups[held_out]
-        candidates = found._candidates(average).items()
+        candidates = {
+            name: replace(sizes, rows=groups) for name, sizes in found._candidates(average).items()
+        }
         if average.residual is not None:
             errors = at_least(errors, average.residual[held_out])
-        chosen = calibrate(
-            {name: replace(sizes, rows=groups) for name, sizes in candidates},
-            errors,
-            average.novelty_among(held_out, backend=backend),
-        )
-        return replace(
-            found,
-            scores=errors / chosen.sizes,
-            method=chosen.method,
-            bandwidth=chosen.bandwidth,
-            gain=chosen.gain,
-        )
+        novelty = average.novelty_among(held_out, backend=backend)
+        method, bandwidth, sizes, gain = calibrate(candidates, errors, novelty)
+        scores = errors / sizes
+        return replace(found, scores=scores, method=method, bandwidth=bandwidth, gain=gain)
 
     @property
     def n_rows(self) -> int:
@@ -107,12 +307,8 @@ class Intervals:
     @property
     def facts(self) -> JsonDict:
         """The public summary, `interval_`."""
-        return {
-            "method": self.method,
-            "bandwidth": self.bandwidth,
-            "gain": self.gain,
-            "n_rows": self.n_rows,
-        }
+        names = ("method", "bandwidth", "gain", "n_rows")
+        return {name: getattr(self, name) for name in names}
 
     def offsets(self, levels: np.ndarray) -> np.ndarray:
         """Quantiles of errors in units of their sizes, shape (c, k); infinite for too few rows."""

@@ -16,17 +16,7 @@ import numpy as np
 from bandfall._products import HOST, Backend
 from bandfall._threads import row_blocks, rows_within
 from bandfall.descent._partitioned import AnySum
-from bandfall.kernels._geometry import scaled
-
-__all__ = [
-    "gradient_outer_product",
-    "learned_root",
-    "mean_root",
-    "metric_root",
-    "normalised",
-    "scaled",
-    "slopes",
-]
+from bandfall.kernels._geometry import scaled as scaled
 
 _MAX_ROWS = 2000
 # Budget for slopes of single features (rows × centres × features), and minimum number of rows.

@@ -14,8 +14,6 @@ from bandfall._threads import CACHE_ENTRIES, for_each_block, n_threads, row_bloc
 from bandfall.kernels._geometry import EUCLIDEAN, Euclidean, Geometry, Minkowski
 from bandfall.kernels._kernel import get_kernel
 
-__all__ = ["nearest_distances", "novelty_scale"]
-
 _SHARE = 0.99  # of rows like the training rows; rows farther away are novel
 _MAX_ROWS = 2000  # sample that the scale is measured on
 _COPIES = 4  # of a block of scores, while they are computed
@@ -40,19 +38,8 @@ def nearest_distances(
 ) -> np.ndarray:
     """Distance of each new row to the nearest of the rows Z, shape (m,).
 
-    Parameters
-    ----------
-    Z_new : ndarray of shape (m, d)
-    Z : ndarray of shape (n, d)
-        Both in the coordinates of the metric.
-    own : ndarray of int, shape (m,), optional
-        For each new row, the row of Z to ignore: itself.
-    enough : float, optional
-        Distances up to this need not be exact, which halves the time.
-    geometry : Geometry
-        Defines distances.
-    backend : Backend
-        Its memory budget is respected.
+    Both are in the coordinates of the metric. `own` names the row of Z to ignore for each new row:
+    itself. Distances up to `enough` need not be exact, which halves the time.
 
     Examples
     --------
@@ -179,45 +166,19 @@ def _smallest(
 
 
 def novelty_scale(
-    Z: np.ndarray,
-    Z_held_out: np.ndarray | None = None,
-    *,
-    geometry: Geometry = EUCLIDEAN,
-    backend: Backend = HOST,
+    Z: np.ndarray, *, geometry: Geometry = EUCLIDEAN, backend: Backend = HOST
 ) -> float:
-    """The distance to the nearest training row that 99 % of rows like them do not exceed.
+    """The distance to the nearest other row that 99 % of the training rows Z do not exceed.
 
     A row's novelty is its distance to the nearest training row divided by this. Above 1, the row
-    is unlike the training rows.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, d)
-        Training rows.
-    Z_held_out : ndarray of shape (m, d), optional
-        Rows of the same kind that were not trained on. Without them, each training row is
-        compared with the others.
-    geometry : Geometry
-        Defines distances.
-    backend : Backend
-        Its memory budget is respected.
-
-    Returns
-    -------
-    float
-        Positive; 1 if no two rows differ.
+    is unlike the training rows. It is positive, and 1 if no two rows differ.
     """
-    if Z_held_out is not None and len(Z_held_out):
-        sample = Z_held_out[:: -(-len(Z_held_out) // _MAX_ROWS)]
-        distances = nearest_distances(sample, Z, geometry=geometry, backend=backend)
-    elif len(Z) > 1:
-        own = np.arange(0, len(Z), -(-len(Z) // _MAX_ROWS))
-        distances = nearest_distances(Z[own], Z, own=own, geometry=geometry, backend=backend)
-    else:
+    if len(Z) < 2:
         return 1.0
+    own = np.arange(0, len(Z), -(-len(Z) // _MAX_ROWS))
+    distances = nearest_distances(Z[own], Z, own=own, geometry=geometry, backend=backend)
     scale = float(np.quantile(distances, _SHARE))
     if scale > 0:
         return scale
     # Nearly all rows repeat others: the other rows define what is near.
-    differ = distances[distances > 0]
-    return float(differ.min()) if len(differ) else 1.0
+    return float(min(distances[distances > 0], default=1.0))

@@ -10,8 +10,7 @@ import numpy as np
 from bandfall._estimators.view import Story
 from bandfall._graphs import Graph
 from bandfall._models.average import Average
-from bandfall._models.conformal import PRIOR_ROWS
-from bandfall._models.intervals import Intervals
+from bandfall._models.intervals import PRIOR_ROWS, Intervals
 from bandfall._models.member import Member
 from bandfall._onnx.encodings import add_encoding
 from bandfall._onnx.sums import Prepare, add_nearest, add_partitioned, add_sum

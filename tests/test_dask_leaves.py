@@ -63,7 +63,7 @@ def test_rows_are_divided_where_they_are_and_never_gathered(cluster, monkeypatch
     def fail(rows):
         raise AssertionError("all rows were brought here")
 
-    monkeypatch.setattr("bandfall._estimators.arrays._gathered", fail)
+    monkeypatch.setattr("dask.array.Array.compute", fail)
     with caplog.at_level(logging.INFO, "bandfall.cluster"):
         model = BandfallRegressor(device=cluster.address, **SETTINGS).fit(*rows_of(cluster))
     assert f"{N} rows stay on the workers, {SAMPLE} come here" in caplog.text

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
-from bandfall._products.base import GIBIBYTE
 from bandfall._products.dask_cluster import is_cluster, log
 from bandfall._typing import Array, Estimator, JsonDict
 
 if TYPE_CHECKING:
-    import pandas
     import torch
     from dask.delayed import Delayed
 
@@ -78,7 +76,8 @@ def as_numpy(array: Array) -> Array:
     if _is_torch(array):
         return array.detach().cpu().numpy()
     if is_dask(array):
-        return _gathered(array)
+        log.info("gathering %d blocks", array.npartitions)
+        return array.compute()
     if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
         return array
     try:
@@ -107,29 +106,6 @@ def is_dask(rows: object) -> TypeGuard[DaskRows]:
     return type(rows).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(
         rows, "to_delayed"
     )
-
-
-def _gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
-    """Convert a dask array to a NumPy array, and a dask dataframe or series to pandas.
-
-    Blocks are fetched one by one, so that an array is never held twice.
-    """
-    blocks, sizes = row_blocks(rows)
-    if np.isnan(sizes).any():
-        log.info("gathering %d blocks of unknown size", len(blocks))
-        parts = [block.compute() for block in blocks]
-        if hasattr(rows, "chunks"):
-            return np.concatenate(parts)
-        import pandas
-
-        return pandas.concat(parts)
-    log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / GIBIBYTE)
-    result = np.empty(rows.shape, rows.dtype)
-    start = 0
-    for block, size in zip(blocks, sizes.astype(int), strict=True):
-        result[start : start + size] = block.compute()
-        start += size
-    return result
 
 
 def _lazily(

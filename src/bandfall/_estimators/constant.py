@@ -475,11 +475,6 @@ class KernelRidgeMML(_SelectedRegressor):
             self.amplitude_ = evidence.amplitude(bandwidth, penalty)
         return self._refit(X, y, {"bandwidth": bandwidth, "penalty": penalty})
 
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        for name in ("bandwidth_bounds", "penalty_bounds"):
-            _bounds(name, getattr(self, name))
-
 
 def _grid(name: str, values: ArrayLike | None, ends: tuple[float, float]) -> np.ndarray:
     """A checked grid of values, by default the paper's between `ends`."""

@@ -33,7 +33,7 @@ from bandfall._estimators.view import Story
 from bandfall._files.atomic import check_writable
 from bandfall._files.checkpoint import check_named, load_path, save_path, warn_of
 from bandfall._products import check_device
-from bandfall._typing import ArrayLike, State, Weights
+from bandfall._typing import ArrayLike, State
 from bandfall._warnings import warn_caller
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
@@ -353,8 +353,8 @@ def _differences(
         "kernel": path.kernel == kernel,
         "solver": type(path.solver) is type(solver),
         "bandwidth": path.start_bandwidth == bandwidth,
-        "sample_weight": _same_weights(path.weights, data.weights),
-        "y": path.y is not None and np.array_equal(path.y, data.y),
+        "sample_weight": np.array_equal(np.asarray(path.weights), np.asarray(data.weights)),
+        "y": np.array_equal(path.y, data.y),
     }
     return [name for name in same if not same[name]]
 
@@ -380,12 +380,6 @@ def _begun(
             f"{', '.join(changed)}); remove it, or name another file"
         )
     return path
-
-
-def _same_weights(before: Weights, now: Weights) -> bool:
-    if before is None or now is None:
-        return before is now
-    return np.array_equal(before.astype(np.float64), now)
 
 
 def _save(path: Path, file: File) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from html import escape
 from importlib import import_module
 from os import PathLike
@@ -37,20 +37,106 @@ if TYPE_CHECKING:
     from bandfall._search.settings import Settings
 
 
-class AveragedModel(CallbackSupportMixin, Storable):
-    """An estimator that predicts with an average of paths, and says what it has learned."""
+@estimator
+class SelfTuning(CallbackSupportMixin, Storable):
+    """Fits an average of paths that held-out rows choose; subclasses define the target."""
 
-    average_: Average[Target]
-    best_score_: float
-    held_out_rows_: np.ndarray
-    selection_: dict[str, np.ndarray]
-    skipped_: list[str]
-    leaks_: dict[str, str]
-    feature_importances_: np.ndarray  # `fit` sets it last
-    _dtype: np.dtype  # of the features
-    _used_rows: np.ndarray | None = None  # indices of the rows that were used; None for all
-    device: str | None
-    memory_budget: int
+    target_kind: ClassVar[type[Target]]
+    _shortest: ClassVar[float] = 0.5  # seconds
+    _keeps_remote_rows: ClassVar[bool] = True  # `fit` may leave the rows of dask arrays on workers
+
+    kernels: Annotated[
+        str | Kernel | Sequence[KernelLike] | None, "array-like", str, Kernel, None
+    ] = None
+    max_rounds: Annotated[int, count(0)] = 10
+    n_members: Count = 4
+    search_rows: Annotated[int, count(10)] = 10_000
+    leaf_rows: Annotated[int, count(10)] = 10_000
+    max_seconds: Annotated[float | None, number(0, closed="neither"), None] = None
+    missing: Annotated[str | Sequence[str] | None, str, "array-like", None] = None
+    random_state: Seed = 0
+    memory_budget: Count = 2**30
+    device: Annotated[str | None, str, None] = "auto"
+    n_jobs: Jobs = None
+    verbose: Annotated[int | bool, "verbose"] = 0
+
+    average_: Average[Target] = field(init=False)
+    best_score_: float = field(init=False)
+    held_out_rows_: np.ndarray = field(init=False)
+    selection_: dict[str, np.ndarray] = field(init=False)
+    skipped_: list[str] = field(init=False)
+    leaks_: dict[str, str] = field(init=False)
+    feature_importances_: np.ndarray = field(init=False)  # `fit` sets it last
+    _dtype: np.dtype = field(init=False)  # of the features
+    # Indices of the rows that were used; None for all.
+    _used_rows: np.ndarray | None = field(init=False, default=None)
+
+    @with_callbacks
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        time: str | ArrayLike | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Search for the best models and fit them to all rows.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+            May hold missing values; a frame may hold categories, text, dates and booleans.
+        y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, relative to the others. A row that outweighs all others
+            counts as a tenth of the held-out evidence, and in training 100 times that.
+        groups : array-like of shape (n_samples,), optional
+            The group (a patient, a site) of each row. Rows of a group are held out together, so
+            that models are judged, and intervals are calibrated, on groups that they have not
+            seen. Without groups, rows are held out one by one, even if they are equal.
+        time : str or array-like of shape (n_samples,), optional
+            When each row was observed: a column of X, or numbers or dates. The latest rows are
+            held out, so that scores and intervals are those of later rows. A column of X remains a
+            feature. Not with `groups`.
+        checkpoint : path, optional
+            A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
+            interrupted, running it again repeats the search, but trains no leaf twice.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        from bandfall._estimators.training import train  # predictions need no search
+
+        train(self, X, y, sample_weight, groups, time, checkpoint)
+        return self
+
+    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
+        """Keep predictions for the held-out rows by models that had not seen them."""
+        raise NotImplementedError
+
+    @property
+    def _settings(self) -> Settings:
+        """The settings of the search and of the final fits."""
+        from bandfall._search.settings import Settings
+
+        settings = Settings(max_rounds=self.max_rounds, n_members=self.n_members)
+        return settings.up_to(self.search_rows)
+
+    @property
+    def _clock(self) -> Clock:
+        """The clock of a fit."""
+        from bandfall._search.clock import Clock
+
+        return Clock(self.max_seconds and max(self.max_seconds, self._shortest))
+
+    def _fitted_state(self) -> State:
+        """Fitted attributes, with which callbacks make a copy that predicts."""
+        kept = {*self.get_params(), "_skl_callbacks"}
+        return {name: value for name, value in vars(self).items() if name not in kept}
 
     @property
     def members_(self) -> list[Member]:
@@ -197,94 +283,3 @@ class AveragedModel(CallbackSupportMixin, Storable):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-@estimator
-class SelfTuning(AveragedModel):
-    """Fits an average of paths that held-out rows choose; subclasses define the target."""
-
-    target_kind: ClassVar[type[Target]]
-    _shortest: ClassVar[float] = 0.5  # seconds
-    _keeps_remote_rows: ClassVar[bool] = True  # `fit` may leave the rows of dask arrays on workers
-
-    kernels: Annotated[
-        str | Kernel | Sequence[KernelLike] | None, "array-like", str, Kernel, None
-    ] = None
-    max_rounds: Annotated[int, count(0)] = 10
-    n_members: Count = 4
-    search_rows: Annotated[int, count(10)] = 10_000
-    leaf_rows: Annotated[int, count(10)] = 10_000
-    max_seconds: Annotated[float | None, number(0, closed="neither"), None] = None
-    missing: Annotated[str | Sequence[str] | None, str, "array-like", None] = None
-    random_state: Seed = 0
-    memory_budget: Count = 2**30
-    device: Annotated[str | None, str, None] = "auto"
-    n_jobs: Jobs = None
-    verbose: Annotated[int | bool, "verbose"] = 0
-
-    @with_callbacks
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        *,
-        time: str | ArrayLike | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-    ) -> Self:
-        """Search for the best models and fit them to all rows.
-
-        Parameters
-        ----------
-        X : array-like, frame or dict of columns of shape (n_samples, n_features)
-            May hold missing values; a frame may hold categories, text, dates and booleans.
-        y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts, relative to the others. A row that outweighs all others
-            counts as a tenth of the held-out evidence, and in training 100 times that.
-        groups : array-like of shape (n_samples,), optional
-            The group (a patient, a site) of each row. Rows of a group are held out together, so
-            that models are judged, and intervals are calibrated, on groups that they have not
-            seen. Without groups, rows are held out one by one, even if they are equal.
-        time : str or array-like of shape (n_samples,), optional
-            When each row was observed: a column of X, or numbers or dates. The latest rows are
-            held out, so that scores and intervals are those of later rows. A column of X remains a
-            feature. Not with `groups`.
-        checkpoint : path, optional
-            A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
-            interrupted, running it again repeats the search, but trains no leaf twice.
-
-        Returns
-        -------
-        self
-        """
-        self._validate_params()
-        from bandfall._estimators.training import train  # predictions need no search
-
-        train(self, X, y, sample_weight, groups, time, checkpoint)
-        return self
-
-    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
-        """Keep predictions for the held-out rows by models that had not seen them."""
-        raise NotImplementedError
-
-    @property
-    def _settings(self) -> Settings:
-        """The settings of the search and of the final fits."""
-        from bandfall._search.settings import Settings
-
-        settings = Settings(max_rounds=self.max_rounds, n_members=self.n_members)
-        return settings.up_to(self.search_rows)
-
-    @property
-    def _clock(self) -> Clock:
-        """The clock of a fit."""
-        from bandfall._search.clock import Clock
-
-        return Clock(self.max_seconds and max(self.max_seconds, self._shortest))
-
-    def _fitted_state(self) -> State:
-        """Fitted attributes, with which callbacks make a copy that predicts."""
-        kept = {*self.get_params(), "_skl_callbacks"}
-        return {name: value for name, value in vars(self).items() if name not in kept}

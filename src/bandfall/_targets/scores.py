@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
@@ -14,14 +14,6 @@ N_BINS = 10
 MAX_NAMED = 5  # classes listed in a message
 
 Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
-
-
-class Bin(NamedTuple):
-    """Rows of similar probability: mean probability, observed share, total weight."""
-
-    probability: float
-    share: float
-    weight: float
 
 
 def score_numbers(y: np.ndarray, predictions: np.ndarray, weights: Weights = None) -> Scores:
@@ -101,12 +93,11 @@ def score_classes(probabilities: np.ndarray, labels: np.ndarray, weights: Weight
     if not known.any():
         return scores
     probabilities, labels, weights = probabilities[known], labels[known], weights[known]
-    bins = reliability(probabilities.max(axis=1), right[known], weights)
-    gaps = [abs(one.probability - one.share) for one in bins]
+    confidence, share, n_rows = reliability(probabilities.max(axis=1), right[known], weights)
     return scores | {
         "log_loss": float(np.average(row_losses(probabilities, labels), weights=weights)),
         "auc": _auc(probabilities, labels, weights),
-        "calibration_error": float(np.average(gaps, weights=[one.weight for one in bins])),
+        "calibration_error": float(np.average(np.abs(confidence - share), weights=n_rows)),
     }
 
 
@@ -124,18 +115,14 @@ def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> 
 
 def reliability(
     probabilities: np.ndarray, happened: np.ndarray, weights: Weights = None
-) -> list[Bin]:
-    """Probabilities (m,) and observed shares in bins of equal width, without empty bins."""
+) -> np.ndarray:
+    """Mean probability, observed share and weight of ten bins of equal width (3, b), none empty."""
     weights = np.ones(len(probabilities)) if weights is None else weights
     places = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
-    sums, shares, totals = (
-        np.bincount(places, weights=weights * values)
-        for values in (probabilities, happened, np.ones(len(places)))
-    )
-    return [
-        Bin(float(sums[i] / totals[i]), float(shares[i] / totals[i]), float(totals[i]))
-        for i in np.flatnonzero(totals > 0)
-    ]
+    columns = (probabilities, happened, np.ones(len(places)))
+    sums = np.stack([np.bincount(places, weights=weights * values) for values in columns])
+    sums = sums[:, sums[2] > 0]
+    return np.concatenate([sums[:2] / sums[2], sums[2:]])
 
 
 def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -140,7 +140,7 @@ def _calibration(findings: Findings) -> str:
     else:
         asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
         what, sure = "probability of the predicted class", "near 1"
-    xs, ys, weights = np.array(reliability(asked, happened)).T
+    xs, ys, weights = reliability(asked, happened)
     chart = shares_chart(what, "share that came true", xs, ys, weights)
     error = decimals(findings.scores["calibration_error"])
     body = grid(

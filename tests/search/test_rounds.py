@@ -12,7 +12,15 @@ from bandfall._search.candidates import (
     Trial,
     families_for,
 )
-from bandfall._search.rounds import Found, climbs_from, judge_again, next_round, promising, run
+from bandfall._search.rounds import (
+    Found,
+    climbs_of,
+    goes_on,
+    judge_again,
+    promising,
+    race,
+    slopes_round,
+)
 from bandfall._search.settings import SPEEDS, Settings
 from bandfall._search.trainers import LocalTrainer
 from bandfall._targets.losses import PowerLoss
@@ -41,7 +49,7 @@ def test_finalists_do_not_learn_a_metric_twice():
     rows = rows_of(d=4, encodings=("standard", "curved"))
     first, second = rungs_of(rows, replace(FOLDS, **SLOPES))
     families = families_for(first[0].rows, ("gaussian", "matern12"))
-    found = Found().joined(run(climbs_from(families, first[0].rows), trainer_of(first)))
+    found = Found().joined(race(families, trainer_of(first)))
     judge_again(found.finalists, found, Counted(second, PowerLoss()))
     assert {number for number, *_ in learned} == {2, 3}
     assert len(learned) > 4
@@ -140,27 +148,6 @@ def test_finalists_are_the_best_of_every_kind():
     ]
 
 
-def test_a_metric_is_learned_and_judged_anew_on_more_rows():
-    """Rounds go on where they still help, with stops of their own."""
-    rows = rows_of(n=300, d=6)
-    budget = Settings(
-        fold_rows=50,
-        fewest_held_out=0,
-        rung_rows=(30, 250),
-        max_rounds=6,
-        patience=1,
-        likelihood_columns=0,
-    )
-    tuned = tuned_on(rows, budget)
-    sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}
-    rounds = {n: {t.candidate.n_rounds for t in trials} for n, trials in sizes.items()}
-    assert rounds[250] == set(range(max(rounds[250]) + 1))
-    best = {n: min(trials, key=lambda t: t.loss) for n, trials in sizes.items()}
-    assert max(rounds[250]) > best[30].candidate.n_rounds or best[30].candidate.n_rounds == 6
-    assert tuned.members[0][0].n_rows == 250
-    assert best[250].max_r2 != best[30].max_r2
-
-
 def test_families_that_cannot_catch_up_leave_the_race():
     budget = Settings(race=1.4)
     assert promising([9.0], 0.1, budget)  # one round says nothing about the next
@@ -172,11 +159,12 @@ def test_families_that_cannot_catch_up_leave_the_race():
 
 def test_a_family_out_of_the_race_is_trained_no_further():
     first, _ = rungs_of(rows_of(), replace(FOLDS, max_rounds=6, patience=7))
-    families, rounds = families_for(first[0].rows, ["gaussian"]), []
+    trainer, rounds = trainer_of(first), []
     for least in (0.0, math.inf):  # no error at all, which no family comes near; and no rival
-        (climb,) = climbs_from(families, first[0].rows)
-        while not climb.over:
-            climb = next_round(climb, least, trainer_of(first))
+        families = families_for(first[0].rows, ["gaussian"])
+        (climb,) = climbs_of(families, trainer.settings)
+        while goes_on(climb, trainer):
+            climb = slopes_round(climb, least, trainer)
         rounds.append({trial.candidate.n_rounds for trial in climb.found.trials})
     assert rounds == [{0, 1}, set(range(7))]
 

@@ -30,7 +30,7 @@ from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
 from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock
 from bandfall._search.rows import Encoded, Rows, TargetEncoded
-from bandfall._search.search import tune
+from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
 from bandfall._targets.weights import evidence_weights
 from bandfall._threads import blas_threads_for
@@ -143,6 +143,7 @@ def _search_and_fit(
             n_jobs=model.n_jobs,
         )
     progress.chosen(tuned, len(rows))
+    rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
     if remote is None:
         members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
     else:

@@ -11,10 +11,11 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from bandfall._fitting.logistic import ClassTarget, log_loss_target
-from bandfall._models.member import FittedLeaf
+from bandfall._models.member import FittedLeaf, MetricKey
 from bandfall._models.metric import learned_root, scaled
 from bandfall._products import HOST, Backend
 from bandfall._search.candidates import Request, Trial, beyond
+from bandfall._search.metrics import likely_root
 from bandfall._search.parts import Part, run_parts
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.settings import Settings
@@ -164,7 +165,8 @@ def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
     """Choose stop and metric with some of the rows, train on all, and predict the evidence.
 
     A leaf has about the same noise as the whole table but a smaller variance, so the training R²
-    of the `trial` is converted. One more round of the metric is kept if it lowers the loss.
+    of the `trial` is converted. One more round of the metric, and scales by likelihood, are kept
+    if they lower the loss.
     """
     aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
     train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
@@ -186,24 +188,38 @@ def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
         return trial, None
     judging, y = leaf.judging, leaf.y
     n_fewer = min(np.count_nonzero(judging), np.count_nonzero(~judging))
-    few = n_fewer < leaf.settings.fewest_judging
-    if few or not np.ptp(y, axis=0).any():
+    if n_fewer < leaf.settings.fewest_judging or not np.ptp(y, axis=0).any():
         return trial, None
     best, root = _judged(leaf, leaf.X, trial), None
+    few_columns = 1 < leaf.X.shape[1] <= leaf.settings.likelihood_columns
+    for learned_by in (_slopes, _likelihood) if few_columns else (_slopes,):
+        learned = learned_by(leaf, best, root)
+        other = _judged(leaf, scaled(leaf.X, learned), trial)
+        if other.loss < best.loss:
+            best, root = other, learned
+    errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
+    score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
+    return replace(trial, max_r2=best.stop, train_r2=best.stop, score=score), root
+
+
+def _slopes(leaf: Divided, best: _Judged, root: np.ndarray | None) -> np.ndarray:
+    """The root after a round of slopes in the common metric."""
+    assert root is None
     with leaf.backend.threads(len(leaf)):
-        learned = learned_root(
+        return learned_root(
             best.model,
             best.scale,
             np.ones(leaf.X.shape[1]),
             diagonal=not leaf.mixes,
             backend=leaf.backend,
         )
-    other = _judged(leaf, scaled(leaf.X, learned), trial)
-    if other.loss < best.loss:
-        best, root = other, learned
-    errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
-    score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
-    return replace(trial, max_r2=best.stop, train_r2=best.stop, score=score), root
+
+
+def _likelihood(leaf: Divided, _: _Judged, root: np.ndarray | None) -> np.ndarray:
+    """The root with scales by marginal likelihood along its directions."""
+    part = Part(leaf.rows(leaf.X), np.flatnonzero(~leaf.judging), np.arange(0))
+    root = np.ones(leaf.X.shape[1]) if root is None else root
+    return likely_root(part, MetricKey("leaf", leaf.mixes, 0), root)
 
 
 def _in_leaf(leaf: Divided, trial: Trial) -> Trial:

@@ -95,6 +95,32 @@ def likely_root(
     return sizes if directions is None else (directions * sizes) @ directions.T
 
 
+def next_roots(
+    parts: Sequence[Part],
+    scout: Trial,
+    ladders: Sequence[Ladder],
+    speed: int,
+    roots: Sequence[np.ndarray],
+    ended: Callable[[], bool] = never,
+) -> Roots:
+    """`next_root` of every part."""
+    triples = zip(parts, ladders, roots, strict=True)
+    return tuple(
+        next_root(part, scout, ladder, speed, root, ended) for part, ladder, root in triples
+    )
+
+
+def likely_roots(
+    parts: Sequence[Part],
+    key: MetricKey,
+    roots: Sequence[np.ndarray],
+    ended: Callable[[], bool] = never,
+) -> Roots:
+    """`likely_root` of every part."""
+    pairs = zip(parts, roots, strict=True)
+    return tuple(likely_root(part, key, root, ended) for part, root in pairs)
+
+
 def complete(
     metrics: Metrics,
     key: MetricKey,
@@ -111,23 +137,20 @@ def complete(
         rounds = key.after(key.n_rounds)
         result |= complete(result, rounds, scouts, parts, train, ended)
         known = result.get(key, ())
-        pairs = list(zip(parts, roots_of(result, rounds, parts), strict=True))[len(known) :]
-        result[key] = known + tuple(likely_root(part, key, root, ended) for part, root in pairs)
+        before = roots_of(result, rounds, parts)[len(known) :]
+        result[key] = known + likely_roots(parts[len(known) :], key, before, ended)
         return result
     for n_rounds in range(1, key.n_rounds + 1):
         own, last = key.after(n_rounds), result.get(key, ())
         known = result.get(own, ())
-        missing = range(max(len(known), len(last)), len(parts))  # the last alone is enough
-        if not missing:
+        missing = slice(max(len(known), len(last)), len(parts))  # the last alone is enough
+        if missing.start >= missing.stop:
             continue
         scout = scouts[key.after(n_rounds - 1)]
-        before = roots_of(result, key.after(n_rounds - 1), parts)
+        before = roots_of(result, key.after(n_rounds - 1), parts)[missing]
         request = scout.request([scout.candidate.min_speed], scout.max_r2)
-        ladders = train(missing, request, [before[number] for number in missing])
-        result[own] = known + tuple(
-            next_root(parts[number], scout, ladder, 0, before[number], ended)
-            for number, ladder in zip(missing, ladders, strict=True)
-        )
+        ladders = train(range(len(parts))[missing], request, before)
+        result[own] = known + next_roots(parts[missing], scout, ladders, 0, before, ended)
     return result
 
 

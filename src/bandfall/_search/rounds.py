@@ -1,16 +1,14 @@
 """The rounds of a metric: every kernel is judged in it, then it is learned anew from the best.
 
 Round 0 leaves columns as they are, and each further round learns from slopes. After round 0, and
-after the best of all rounds, kernels are also judged with scales by likelihood.
-
-A metric and its rounds so far are a value, `Climb`; `next_round` returns the next one. All metrics
-advance together, so that a kernel that can no longer win in any of them is dropped.
+after the best of all rounds, kernels are also judged with scales by likelihood. All metrics advance
+together, so that a kernel that can no longer win in any of them is dropped.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -22,9 +20,8 @@ from bandfall._search.candidates import Request, Trial, beyond, neighbouring, ne
 from bandfall._search.clock import PATH
 from bandfall._search.jobs import parallel_map
 from bandfall._search.losses import at_stop, trials_of
-from bandfall._search.metrics import Metrics, complete, likely_root, next_root, roots_of
+from bandfall._search.metrics import Metrics, complete, likely_roots, next_roots, roots_of
 from bandfall._search.parts import Outcome, Part
-from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
 from bandfall._search.trainers import Trainer
 from bandfall.kernels._kernel import Kernel
@@ -96,143 +93,137 @@ class Climb:
     Attributes
     ----------
     starts : tuple of Request
-        Each is trained from its own round on, while it is promising. Earlier rounds train only
-        their scout, at its speed.
-    scouts : dict of MetricKey to Trial
-        Of an earlier rung; without them, every start begins with round 0.
-    patience : int
-    n_columns : int
-        Of the encoding: with one, there is nothing to learn.
+        The kernels, each with the speeds of its first round.
     requests : dict of Kernel to Request
-        The next ones.
+        The speeds of the next round.
     losses : dict of Kernel to tuple of float
         The least of every round.
-    number : int
-        The next round.
-    likelihood : bool
-        Whether likelihood scales the metric of that round next.
-    least, misses : float, int
-        The least loss, and the number of rounds since it fell.
-    last : (Trial, list of Outcome, Request), optional
-        The best trial of the last round, its outcomes and its request.
+    rounds : tuple of (Trial, list of Outcome, Request)
+        The best of every round.
+    found : Found
+    over : bool
+        Whether there is no time left, or no kernel that may still win.
     """
 
     starts: tuple[Request, ...]
-    patience: int
-    n_columns: int
-    scouts: Mapping[MetricKey, Trial] = field(default_factory=dict)
-    requests: Mapping[Kernel, Request] = field(default_factory=dict)
+    requests: Mapping[Kernel, Request]
     losses: Mapping[Kernel, tuple[float, ...]] = field(default_factory=dict)
+    rounds: tuple[Judged, ...] = ()
     found: Found = field(default_factory=Found)
-    number: int = 0
-    likelihood: bool = False
-    least: float = math.inf
-    misses: int = 0
-    last: Judged | None = None
     over: bool = False
 
-    @property
-    def key(self) -> MetricKey:
-        """The metric of the next round."""
-        key = self.starts[0].metric.after(self.number)
-        return key._replace(likelihood=self.likelihood)
-
-    def takes(self, start: Request) -> bool:
-        """Whether a start is trained in the next round if it is promising."""
-        if not self.scouts:
-            return True
-        if self.likelihood or start.likelihood:
-            return self.likelihood == start.likelihood and self.number == start.n_rounds
-        return self.number >= start.n_rounds
-
-    def asked(self, start: Request) -> Request:
-        """The speeds of a start in the next round."""
-        anew = self.likelihood and (self.scouts or self.number == 0)
-        return start if anew else self.requests.get(start.kernel, start)
+    def key(self, n_rounds: int, likelihood: bool = False) -> MetricKey:
+        """The metric of a round."""
+        return self.starts[0].metric._replace(n_rounds=n_rounds, likelihood=likelihood)
 
     @property
-    def settled(self) -> int:
-        """From this round on, all starts are trained."""
-        return max(start.n_rounds for start in self.starts)
+    def best_round(self) -> int:
+        """The number of the round with the least loss."""
+        return min(range(len(self.rounds)), key=lambda number: self.rounds[number][0].loss)
+
+    def misses(self, worth: float) -> int:
+        """Number of rounds since the least loss fell by the share `worth`."""
+        least, count = math.inf, 0
+        for trial, *_ in self.rounds:
+            count = 0 if trial.loss < (1.0 - worth) * least else count + 1
+            least = min(least, trial.loss)
+        return count
 
 
-def climbs_from(families: Sequence[Family], rows: Rows) -> list[Climb]:
-    """A climb for every metric of these families, from round 0."""
-    settings = rows.settings
-    starts = [
-        Request(encoding, 0, kernel, settings.first_speeds, settings.first_max_r2)
-        for encoding, kernel in families
-    ]
-    return _climbs(starts, rows, settings.patience)
-
-
-def climbs_again(finalists: Sequence[Trial], found: Found, rows: Rows) -> list[Climb]:
-    """A climb for every metric of the finalists, each from its own round on."""
-    starts = [neighbouring(trial, rows.settings) for trial in finalists]
-    return _climbs(starts, rows, 1, found.scouts)
-
-
-def _climbs(
-    starts: Sequence[Request],
-    rows: Rows,
-    patience: int,
-    scouts: Mapping[MetricKey, Trial] | None = None,
-) -> list[Climb]:
-    metrics: dict[MetricKey, list[Request]] = {}
-    for start in starts:
-        metrics.setdefault(start.metric.after(0), []).append(start)
-    return [
-        Climb(
-            tuple(own),
-            patience,
-            rows.views[key.encoding].Z.shape[1],
-            scouts or {},
-            likelihood=all(start.likelihood and start.n_rounds == 0 for start in own),
-        )
-        for key, own in metrics.items()
-    ]
-
-
-def run(climbs: Sequence[Climb], trainer: Trainer) -> list[Found]:
-    """Advance all climbs to their ends, round by round, and return what they found.
-
-    After each round every climb hears the least loss of all, so that the result does not depend
-    on the number of threads.
-    """
-    climbs, least = list(climbs), math.inf
-    while running := [i for i, climb in enumerate(climbs) if not climb.over]:
-        advanced = parallel_map(
-            partial(next_round, overall=least, trainer=trainer),
-            [climbs[i] for i in running],
-            n_rows=len(trainer.parts[0]),
-            n_jobs=len(climbs) if trainer.waits else 1,
-            stop=trainer.clock.end,
-            press=trainer.press,
-        )
-        for i, climb in zip(running, advanced, strict=True):
-            climbs[i] = climb
-        losses = (trial.loss for climb in climbs for trial in climb.found.predictions)
-        least = min(losses, default=math.inf)
+def race(families: Sequence[Family], trainer: Trainer) -> list[Found]:
+    """Judge all families with columns as they are, and in the metrics that are worth learning."""
+    climbs = climbs_of(families, trainer.settings)
+    climbs = advanced(climbs, slopes_round, trainer)
+    climbs = advanced(climbs, likelihood_round, trainer)
+    while any(goes_on(climb, trainer) for climb in climbs):
+        climbs = advanced(climbs, slopes_round, trainer)
+    climbs = advanced(climbs, likelihood_round, trainer)
     return [climb.found for climb in climbs]
 
 
-def next_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
-    """Learn the metric of the next round, and judge every promising kernel in it.
+def climbs_of(families: Sequence[Family], settings: Settings) -> list[Climb]:
+    """A climb for every metric of these families, before round 0."""
+    metrics: dict[MetricKey, list[Request]] = {}
+    for encoding, kernel in families:
+        start = Request(encoding, 0, kernel, settings.first_speeds, settings.first_max_r2)
+        metrics.setdefault(start.metric, []).append(start)
+    return [Climb(tuple(own), {start.kernel: start for start in own}) for own in metrics.values()]
 
-    `overall` is the least loss of all climbs.
-    """
-    begins_again = bool(climb.scouts) and not climb.found.trials
-    if begins_again and not trainer.has_room(len(climb.starts) + PATH * climb.settled):
-        return replace(climb, over=True)
-    requests, found = _requests(climb, overall, trainer.settings), climb.found
-    if climb.likelihood and not requests:
-        return _onwards(climb, trainer.settings)
-    judged: list[Judged] = []
+
+def advanced(climbs: list[Climb], step: Callable[..., Climb], trainer: Trainer) -> list[Climb]:
+    """All climbs after a step that hears the least loss of all before, whatever the threads."""
+    losses = (trial.loss for climb in climbs for trial in climb.found.predictions)
+    return parallel_map(
+        partial(step, overall=min(losses, default=math.inf), trainer=trainer),
+        climbs,
+        n_rows=len(trainer.parts[0]),
+        n_jobs=len(climbs) if trainer.waits else 1,
+        stop=trainer.clock.end,
+        press=trainer.press,
+    )
+
+
+def goes_on(climb: Climb, trainer: Trainer) -> bool:
+    """Whether another round of slopes follows."""
+    settings, number = trainer.settings, len(climb.rounds)
+    if climb.over or number > settings.max_rounds:
+        return False
+    misses = climb.misses(settings.worth)
+    return number == 0 or (n_columns(climb, trainer) > 1 and misses < settings.patience)
+
+
+def slopes_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
+    """Judge the promising kernels in the metric of the next round; `overall` is the least loss."""
+    if not goes_on(climb, trainer):
+        return climb
+    settings, number = trainer.settings, len(climb.rounds)
+    requests = [
+        replace(request, n_rounds=number)
+        for kernel, request in climb.requests.items()
+        if promising(climb.losses.get(kernel, ()), overall, settings)
+    ]
+    climb, judged = judged_in(climb.key(number), requests, climb, trainer)
+    if climb.over:
+        return climb
+    requests_after, losses = dict(climb.requests), dict(climb.losses)
+    for trial, _, request in judged:
+        kernel = request.kernel
+        speeds = next_speeds(request, trial.candidate.min_speed, settings.few_speeds)
+        requests_after[kernel] = replace(request, speeds=speeds, max_r2=beyond(trial, settings))
+        losses[kernel] = (*losses.get(kernel, ()), trial.loss)
+    best = min(judged, key=lambda one: one[0].loss)
+    found = replace(climb.found, scouts={**climb.found.scouts, climb.key(number): best[0]})
+    rounds = (*climb.rounds, best)
+    return replace(climb, requests=requests_after, losses=losses, rounds=rounds, found=found)
+
+
+def likelihood_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
+    """Judge the best kernels with scales by likelihood, along the directions of the best round."""
+    settings = trainer.settings
+    if climb.over or not 1 < n_columns(climb, trainer) <= settings.likelihood_columns:
+        return climb
+    number = climb.best_round
+    key = climb.key(number, likelihood=True)
+    limit = (settings.close if number else settings.race) * overall
+    requests = [
+        replace(climb.requests[start.kernel] if number else start, n_rounds=number, likelihood=True)
+        for start in climb.starts
+        if min(climb.losses[start.kernel]) <= limit
+    ]
+    if not requests or key in climb.found.metrics or settings.max_rounds == 0:
+        return climb
+    return judged_in(key, requests, climb, trainer)[0]
+
+
+def judged_in(
+    key: MetricKey, requests: Sequence[Request], climb: Climb, trainer: Trainer
+) -> tuple[Climb, list[Judged]]:
+    """Learn a metric and judge kernels in it; the climb is over unless all of them were judged."""
+    found, judged = climb.found, []
     try:
         if requests:
-            found = replace(found, metrics=_learned(climb, trainer))
-            roots = roots_of(found.metrics, climb.key, trainer.parts)
-            coming = trainer.outcomes(requests, roots)
+            found = replace(found, metrics={**found.metrics, **learned(key, climb, trainer)})
+            coming = trainer.outcomes(requests, roots_of(found.metrics, key, trainer.parts))
         for request in requests:
             if trainer.over and (found.trials or trainer.clock.search_over):
                 break
@@ -242,111 +233,27 @@ def next_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
             trainer.tried(trial)
     except KeyboardInterrupt:
         trainer.press()
-    climb = replace(climb, found=found)
-    whole = len(requests) == len(judged) > 0
-    climb = _after(climb, judged, trainer.settings) if whole else replace(climb, over=True)
-    if climb.scouts and trainer.clock.search_ended():  # finalists cut off are not comparable
-        return replace(climb, found=Found(), over=True)
-    return climb
+    return replace(climb, found=found, over=not 0 < len(judged) == len(requests)), judged
 
 
-def _requests(climb: Climb, overall: float, settings: Settings) -> list[Request]:
-    """What the next round trains: kernels that are due and promising, or else the scout alone."""
-    number, key = climb.number, climb.key
-    due = [
-        replace(climb.asked(start), n_rounds=number, likelihood=climb.likelihood)
-        for start in climb.starts
-        if climb.takes(start) and _worth_trying(climb, start, overall, settings)
-    ]
-    if due or climb.likelihood or number > climb.settled:
-        return due
-    scout = climb.scouts[key]
-    return [scout.request((scout.candidate.min_speed,), beyond(scout, settings))]
-
-
-def _worth_trying(climb: Climb, start: Request, overall: float, settings: Settings) -> bool:
-    """Whether a kernel may come near the least loss of all, at its trend or by likelihood."""
-    losses = climb.losses.get(start.kernel, ())
-    if climb.likelihood and losses:
-        limit = settings.close if climb.number else settings.race
-        return min(losses) <= limit * overall
-    return promising(losses, overall, settings)
-
-
-def _after(climb: Climb, judged: Sequence[Judged], settings: Settings) -> Climb:
-    """The climb after a round: what to train next, and whether that is worth it."""
-    if climb.likelihood:
-        return _onwards(climb, settings)
-    requests, losses = dict(climb.requests), dict(climb.losses)
-    taken = {start.kernel for start in climb.starts if climb.takes(start)}
-    for trial, _, request in judged:
-        kernel = request.kernel
-        if kernel in taken:
-            losses[kernel] = (*losses.get(kernel, ()), trial.loss)
-            speeds = next_speeds(request, trial.candidate.min_speed, settings.few_speeds)
-            requests[kernel] = replace(request, speeds=speeds, max_r2=beyond(trial, settings))
-    best = min(judged, key=lambda one: one[0].loss)
-    loss = best[0].loss
-    misses = 0 if loss < (1.0 - settings.worth) * climb.least else climb.misses + 1
-    after = replace(
-        climb,
-        requests=requests,
-        losses=losses,
-        found=replace(climb.found, scouts={**climb.found.scouts, climb.key: best[0]}),
-        least=min(climb.least, loss),
-        misses=misses,
-        last=best,
-    )
-    return _onwards(after, settings)
-
-
-def _onwards(climb: Climb, settings: Settings) -> Climb:
-    """The climb with its next round: likelihood after round 0 and after the best of all."""
-    number, likelihood = climb.number, climb.likelihood
-    likely = settings.max_rounds > 0 and 1 < climb.n_columns <= settings.likelihood_columns
-    wanted = {start.n_rounds for start in climb.starts if start.likelihood or not climb.scouts}
-    if likely and not likelihood and number == 0 and 0 in wanted:
-        return replace(climb, likelihood=True)
-    if not _slopes_are_learned(climb, settings):
-        return replace(climb, number=number + 1, likelihood=False)
-    scouts = climb.found.scouts
-    if climb.scouts:
-        best = max(wanted, default=0)
-    else:
-        best = min(scouts, key=lambda key: scouts[key].loss).n_rounds
-    if likely and best > 0 and not (likelihood and number > 0):
-        return replace(climb, number=best, likelihood=True)
-    return replace(climb, over=True)
-
-
-def _slopes_are_learned(climb: Climb, settings: Settings) -> bool:
-    """Whether no further round of slopes follows."""
-    if climb.n_columns < 2 or climb.number >= settings.max_rounds:
-        return True
-    of_likelihood = all(start.likelihood for start in climb.starts)
-    return climb.number >= climb.settled and (climb.misses >= climb.patience or of_likelihood)
-
-
-def _learned(climb: Climb, trainer: Trainer) -> Metrics:
-    """The metrics of a climb and that of its next round, learned from the last one."""
-    metrics, ended = climb.found.metrics, trainer.clock.search_ended
-    if climb.key in metrics:
-        return metrics
-    if climb.likelihood:
-        before = roots_of(metrics, climb.key.after(climb.number), trainer.parts)
-        pairs = zip(trainer.parts, before, strict=True)
-        likely = tuple(likely_root(part, climb.key, root, ended) for part, root in pairs)
-        return {**metrics, climb.key: likely}
-    if climb.last is None:
-        return metrics
-    scout, outcomes, request = climb.last
+def learned(key: MetricKey, climb: Climb, trainer: Trainer) -> Metrics:
+    """A metric: by likelihood, or from the slopes of the best path of the round before."""
+    parts, metrics, ended = trainer.parts, climb.found.metrics, trainer.clock.search_ended
+    if not key.learned:
+        return {}
+    if key.likelihood:
+        before = roots_of(metrics, key.after(key.n_rounds), parts)
+        return {key: likely_roots(parts, key, before, ended)}
+    scout, outcomes, request = climb.rounds[-1]
+    ladders = [one.ladder for one in outcomes]
     speed = tuple(request.speeds).index(scout.candidate.min_speed)
-    before = roots_of(metrics, scout.candidate.metric, trainer.parts)
-    roots = tuple(
-        next_root(part, scout, outcome.ladder, speed, root, ended)
-        for part, outcome, root in zip(trainer.parts, outcomes, before, strict=True)
-    )
-    return {**metrics, climb.key: roots}
+    before = roots_of(metrics, scout.candidate.metric, parts)
+    return {key: next_roots(parts, scout, ladders, speed, before, ended)}
+
+
+def n_columns(climb: Climb, trainer: Trainer) -> int:
+    """Of the encoding: with one, there is no metric to learn."""
+    return trainer.parts[0].rows.views[climb.starts[0].encoding].Z.shape[1]
 
 
 def promising(losses: Sequence[float], least: float, settings: Settings) -> bool:

@@ -9,6 +9,7 @@ a better average than the best few, which resemble each other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -22,8 +23,9 @@ from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEAR
 from bandfall._search.losses import joined_targets, joined_weights
 from bandfall._search.pace import affordable_settings
 from bandfall._search.parts import Part
-from bandfall._search.rounds import Found, climbs_again, climbs_from, judge_again, run
+from bandfall._search.rounds import Found, judge_again, race
 from bandfall._search.rows import Rows
+from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
 from bandfall._search.trainers import Trainer, trainer_for
 from bandfall._targets.losses import Judge, PowerLoss
@@ -70,7 +72,7 @@ def tune(
         trainer_for, judge=judge, clock=clock, interrupted=interrupted, n_jobs=n_jobs
     )
     with trainer_on(rungs[0], stage=SEARCH) as trainer:
-        found = Found().joined(run(climbs_from(families, rows), trainer))
+        found = Found().joined(race(families, trainer))
     if not found.predictions:
         raise KeyboardInterrupt
     parts = rungs[0]
@@ -90,18 +92,15 @@ def finals(
     trainer_on: Callable[..., AbstractContextManager[Trainer]],
 ) -> tuple[list[Part], Found]:
     """Judge the best of every family on more folds or rows; return the last rung and its trials."""
-    parts, rows, finalists = rungs[0], rungs[0][0].rows, found.finalists
+    parts, settings, finalists = rungs[0], rungs[0][0].rows.settings, found.finalists
     try:
         for number, more in enumerate(rungs[1:], start=1):
+            if number > 1 and not more_rows_help(found.trials, settings):
+                break
             grows = len(more[0]) > len(parts[0])
             finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
             with trainer_on(more, stage=FINALISTS) as trainer:
-                # On more rows, stops and numbers of rounds may differ: metrics are learned again.
-                # But not for leaves, which refine the metric themselves.
-                if grows and (number == 1 or len(rows) <= rows.leaf_rows):
-                    results = run(climbs_again(finalists, found, rows), trainer)
-                else:
-                    results = judge_again(finalists, found, trainer)
+                results = judge_again(finalists, found, trainer)
             decided = Found(found.trials, found.scouts).joined(results)
             n_left = len(finalists) - len(decided.finalists)
             if n_left > 0:
@@ -114,6 +113,29 @@ def finals(
         clock.press()
         clock.skip(f"{len(finalists)} of {len(finalists)} finalists were not tried further")
     return parts, found
+
+
+def more_rows_help(trials: Sequence[Trial], settings: Settings) -> bool:
+    """Whether the least loss falls by the share `worth_rows` for twice the rows, as far as known.
+
+    The first two rungs have the same held-out rows.
+    """
+    least: dict[int, float] = {}
+    for trial in trials:
+        if not trial.log_odds:
+            least[trial.n_rows] = min(trial.loss, least.get(trial.n_rows, math.inf))
+    if len(least) < 2:
+        return True
+    few, many = sorted(least)[:2]
+    doublings = math.log2(many / few)
+    return least[many] < (1.0 - settings.worth_rows) ** doublings * least[few]
+
+
+def leaf_rows_for(rows: Rows, trials: Sequence[Trial]) -> int:
+    """Most rows of a leaf: half of `leaf_rows`, unless many more rows help."""
+    if len(rows) <= rows.leaf_rows or more_rows_help(trials, rows.settings):
+        return rows.leaf_rows
+    return min(rows.leaf_rows, max(rows.leaf_rows // 2, rows.settings.usual_leaf))
 
 
 def shortlist(

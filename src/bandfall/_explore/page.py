@@ -183,7 +183,7 @@ def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) ->
     model, film, target = findings.model, findings.film, findings.target
     if film is None:
         return ""
-    rows = findings.probed.sample(n_rows, 0)
+    rows = (findings.scored if findings.tested else findings.train).sample(n_rows, 0)
 
     def losses(X: pd.DataFrame) -> np.ndarray:
         return np.array([target.loss(rows.y, one) for one in model.film(X, film.moments)])

@@ -78,11 +78,6 @@ def kind_of(column: pd.Series) -> str:
     return "duration" if types.is_timedelta64_dtype(dtype) else "text"
 
 
-def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers (not booleans)."""
-    return kind_of(column) == "number"
-
-
 def places(column: pd.Series) -> np.ndarray | None:
     """A column as floats, NaN for missing values; None for booleans and categories.
 
@@ -116,20 +111,6 @@ def shown(value: Unchecked, missing: str = MISSING) -> str:
     if isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_):
         return number(float(value))
     return str(value)
-
-
-def in_one_format(column: pd.Series) -> pd.Series:
-    """Dates as text, all with their time of day if any has one; other columns unchanged.
-
-    Examples
-    --------
-    >>> in_one_format(pd.Series(pd.to_datetime(["2024-03-31 00:00", "2024-03-31 12:30"]))).to_list()
-    ['2024-03-31 00:00', '2024-03-31 12:30']
-    """
-    dates = kind_of(column) == "datetime"
-    if not dates or bool((column.dropna() == column.dropna().dt.normalize()).all()):
-        return column
-    return column.dt.strftime("%Y-%m-%d %H:%M")
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 from bandfall._drawing.axes import Axis, number
 from bandfall._drawing.chart import Chart
 from bandfall._targets.scores import confusion, decimals, reliability, row_losses
-from bandfall.report._columns import in_one_format, is_number
-from bandfall.report._findings import COVERAGES, LEVEL, Findings
+from bandfall.report._columns import kind_of
+from bandfall.report._findings import LEVEL, Findings
 from bandfall.report._layout import (
     cell,
     diagonal,
@@ -66,7 +66,6 @@ def _residuals(findings: Findings, target: str) -> str:
             "outer bars include all larger errors.",
         ),
         _tenths(y, predictions),
-        "" if findings.intervals else _error_intervals(residuals),
         _residuals_along(findings),
     )
     worst = _worst_table(findings, target)
@@ -80,7 +79,7 @@ def _row_names(findings: Findings, rows: np.ndarray) -> list[str]:
 def _residuals_along(findings: Findings) -> str:
     """Errors against the most important numeric feature, to show what is left to learn."""
     X = findings.scored.X
-    for j in (j for j in findings.order if is_number(X.iloc[:, j])):
+    for j in (j for j in findings.order if kind_of(X.iloc[:, j]) == "number"):
         name, values = findings.features[j], X.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
         few = np.flatnonzero(np.isfinite(values))[:MAX_DOTS]
         if not len(few):
@@ -111,22 +110,6 @@ def _tenths(y: np.ndarray, predictions: np.ndarray) -> str:
         chart.line(xs, ys, "a").dots(xs, ys, "a solid", names=names),
         "Are high predictions high enough, low ones low enough?",
         "Rows in order of their prediction, in tenths: on the line, a tenth is right on average.",
-    )
-
-
-def _error_intervals(residuals: np.ndarray) -> str:
-    """Whether an interval learned from half of the errors holds for the other half."""
-    sizes = np.random.default_rng(0).permutation(np.abs(residuals))
-    learned, checked = sizes[::2], sizes[1::2]
-    if not len(checked):
-        return ""
-    covered = [float(np.mean(checked <= np.quantile(learned, share))) for share in COVERAGES]
-    chart = diagonal("claimed share", "share within the interval").line(COVERAGES, covered, "a")
-    return figure(
-        chart.dots(COVERAGES, covered),
-        "Do error intervals hold?",
-        "Intervals are prediction ± e, with e from one half of the rows, checked on the other "
-        f"half. For 90%, e is {number(np.quantile(sizes, LEVEL))}.",
     )
 
 
@@ -201,7 +184,7 @@ def worst_rows(findings: Findings, n: int) -> list[int]:
 def _worst_table(findings: Findings, target: str) -> str:
     names, outputs = findings.target.classes, findings.outputs
     features = findings.order[:N_WORST_FEATURES]
-    columns = [in_one_format(findings.scored.X.iloc[:, j]) for j in features]
+    columns = [findings.scored.X.iloc[:, j] for j in features]
     rows = []
     for i in worst_rows(findings, N_WORST):
         y, row = findings.scored.y[i], findings.row_numbers[i]

@@ -11,7 +11,7 @@ from bandfall._drawing.axes import Axis, number
 from bandfall._drawing.chart import Bar, Chart, ranking, sparkline
 from bandfall._targets import Classes
 from bandfall._targets.scores import decimals
-from bandfall.report._columns import is_number, places, shown
+from bandfall.report._columns import kind_of, places, shown
 from bandfall.report._findings import LEVEL, N_REPEATS, Film, Findings, Slice
 from bandfall.report._layout import (
     cell,
@@ -50,7 +50,7 @@ def data_section(findings: Findings, target: str) -> str:
     for j, name in enumerate(findings.features):
         column, unused = X.iloc[:, j], findings.unused.get(name, "")
         known, values = column.notna().to_numpy(), places(column)
-        if is_number(column) and values is not None and known.any() and not unused:
+        if kind_of(column) == "number" and values is not None and known.any() and not unused:
             cells, counts = _statistics(values[known]), _counts(values[known])
             if not kind.classes:
                 varied = values[known].std() > 0 and y[known].std() > 0

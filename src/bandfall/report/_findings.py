@@ -160,11 +160,6 @@ class Findings:
         return "held-out rows" if self.held_out else "training rows"
 
     @property
-    def probed(self) -> LabelledRows:
-        """Rows for shuffles and stages: test rows or, without any, training rows."""
-        return self.scored if self.tested else self.train
-
-    @property
     def predictions(self) -> np.ndarray:
         """Predictions of a numeric target, shape (m,)."""
         return self.outputs[:, 0]

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from bandfall._estimators.view import feature_names_of, last_step, steps_before, story_of
 from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.descent import Path
-from bandfall.report._columns import is_number
+from bandfall.report._columns import kind_of
 from bandfall.tables import Schema
 
 
@@ -79,10 +79,9 @@ class Model:
         `learned` is that share after every stage. If no stage ends near a level, the path is cut
         there, if it may be cut between its stages and has few rows.
         """
-        path = self.path if self.story.cuttable else None
-        whole = (
-            path if path is not None and path.solver is not None and len(path.X) <= 1000 else None
-        )
+        whole = self.path if self.story.cuttable else None
+        if whole is not None and (whole.solver is None or len(whole.X) > 1000):
+            whole = None
         ends, levels = np.append(0.0, learned), np.linspace(0.0, float(learned[-1]), most)
         nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
         ended, cuts = {-1, len(learned) - 1}, []
@@ -124,7 +123,7 @@ class Model:
         """The table, or its values for a model that was trained without names."""
         if self._named:
             return X
-        numbers = all(is_number(X.iloc[:, j]) for j in range(X.shape[1]))
+        numbers = all(kind_of(X.iloc[:, j]) == "number" for j in range(X.shape[1]))
         return X.to_numpy(dtype=np.float64 if numbers else object, na_value=np.nan)
 
 

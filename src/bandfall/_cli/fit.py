@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import typer
 from rich.text import Text
@@ -28,8 +27,7 @@ from bandfall._cli.training import Trained, score_words, train_on, why_ended
 from bandfall._drawing.axes import number
 from bandfall._estimators.view import Story, answers_of, last_step, story_of
 from bandfall._files import save_model
-from bandfall._targets.scores import Scores
-from bandfall._typing import JsonDict
+from bandfall._typing import JsonDict, State
 from bandfall.descent import Status
 from bandfall.tables._kinds import ID
 
@@ -89,31 +87,23 @@ def _check_checkpoint(choices: Choices, resume: bool) -> None:
         raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
-class Tested(NamedTuple):
-    """Scores on the held-out rows, for all targets together and for each."""
-
-    n_rows: int
-    scores: Scores
-    by_target: dict[str, Scores]
-
-
-def _tested(trained: Trained, story: Story) -> Tested | None:
+def _tested(trained: Trained, story: Story) -> JsonDict | None:
+    """Scores on the held-out rows, for all targets together and, if there are several, for each."""
     held_out, target = trained.held_out, story.target
     if held_out is None:
         return None
     with Bar("fit: scoring the held-out rows"):
         y, answers = target.read(held_out.y), answers_of(trained.estimator, held_out.X)
-    scores, names = target.scores(y, answers, held_out.weights), held_out.roles.targets
-    by_target = {names[0]: scores}
-    if len(names) > 1:
-        by_target = {
+    tested: JsonDict = dict(target.scores(y, answers, held_out.weights))
+    if len(held_out.roles.targets) > 1:
+        tested["targets"] = {
             name: target.scores(y[:, [j]], answers[:, [j]], held_out.weights)
-            for j, name in enumerate(names)
+            for j, name in enumerate(held_out.roles.targets)
         }
-    return Tested(len(held_out), scores, by_target)
+    return tested
 
 
-def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) -> JsonDict:
+def _result(out: Path, trained: Trained, tested: JsonDict | None, story: Story) -> JsonDict:
     """The result as JSON values."""
     rows = trained.rows
     result: JsonDict = {
@@ -121,7 +111,7 @@ def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) ->
         "estimator": type(last_step(trained.estimator)).__name__,
         "targets": rows.roles.targets,
         "n_train": len(rows),
-        "n_test": 0 if tested is None else tested.n_rows,
+        "n_test": 0 if trained.held_out is None else len(trained.held_out),
         "n_dropped": rows.n_dropped,
         "n_without_target": rows.n_without_target,
         "n_features": rows.X.shape[1],
@@ -138,8 +128,7 @@ def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) ->
     if rows.has_classes:
         result["classes"] = story.target.classes
     if tested is not None:
-        several = {"targets": tested.by_target} if len(tested.by_target) > 1 else {}
-        result["test"] = {**tested.scores, **several}
+        result["test"] = tested
     return result
 
 
@@ -160,7 +149,7 @@ def _note_ids(rows: Dataset, story: Story) -> None:
 
 
 def _pairs(
-    out: Path, trained: Trained, tested: Tested | None, story: Story
+    out: Path, trained: Trained, tested: JsonDict | None, story: Story
 ) -> Iterator[tuple[str, str | Text]]:
     """The result as text: names and values."""
     rows, path = trained.rows, story.path
@@ -172,8 +161,8 @@ def _pairs(
     features = f"{counted(rows.X.shape[1], 'feature')}{unused}"
     yield "trained on", f"{part}{len(rows):,} rows × {features}"
     yield "estimator", type(last_step(trained.estimator)).__name__
-    if tested is not None:
-        yield from _score_pairs(tested, rows)
+    if trained.held_out is not None and tested is not None:
+        yield from _score_pairs(tested, trained.held_out)
     if path is not None and path.status is Status.CONSTANT_TARGET:
         yield "training", "the target is constant: every prediction is its value"
     elif path is not None and not rows.has_classes:
@@ -183,14 +172,12 @@ def _pairs(
     yield "model", str(out)
 
 
-def _score_pairs(tested: Tested, rows: Dataset) -> Iterator[tuple[str, Text]]:
+def _score_pairs(tested: State, rows: Dataset) -> Iterator[tuple[str, Text]]:
     """The scores on held-out rows, in bold, and how these rows were chosen."""
-    roles = rows.roles
+    roles, head = rows.roles, "held-out accuracy" if rows.has_classes else "held-out R²"
     how = "" if roles.time is None and roles.group is None else f", {roles.split_words}"
-    for name, scores in tested.by_target.items():
-        score, _, rest = score_words(scores, tested.n_rows).partition(" ")
-        head = "held-out accuracy" if rows.has_classes else "held-out R²"
+    for name, scores in tested.get("targets", {"": tested}).items():
+        score, _, rest = score_words(scores, len(rows)).partition(" ")
         if not rows.has_classes:
             rest += f"{how} (mean absolute error {number(scores['mae'])})"
-        several = f" {name}" if len(tested.by_target) > 1 else ""
-        yield head + several, Text.assemble((score, "bold"), f" {rest}")
+        yield f"{head} {name}".strip(), Text.assemble((score, "bold"), f" {rest}")

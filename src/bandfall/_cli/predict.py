@@ -161,38 +161,15 @@ def _columns(
         others = pd.DataFrame(index=predictions.index)
         if interval is not None:
             with Bar("predict: intervals"):
-                ends = _intervals(estimator, rows, interval)
+                ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
             headers = [f"{end}{suffix}" for suffix in suffixes for end in ("lower", "upper")]
-            others = pd.DataFrame(ends, columns=headers)
+            others = pd.DataFrame(ends.reshape(len(ends), -1), columns=headers)
     if novelty:
         with Bar("predict: novelty"):
-            others["novelty"] = _novelty(estimator, rows, source)
+            others["novelty"] = np.asarray(last_step(estimator).novelty(rows))
+        if (share := float(np.mean(others["novelty"] > 1))) > 0.1:
+            note(f"{share:.0%} of the rows in {source} are far from the training rows: see novelty")
     return predictions, others
-
-
-def _intervals(estimator: Estimator, rows: Features, interval: float) -> np.ndarray:
-    """Lower and upper end for every prediction, (m, 2k)."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
-    if any("too few" in str(warning.message) for warning in caught):
-        n_rows = last_step(estimator).interval_["n_rows"]
-        note(
-            f"{n_rows:,} held-out rows are too few for --interval {interval}: "
-            "the intervals are infinite"
-        )
-    return ends.reshape(len(ends), -1)
-
-
-def _novelty(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
-    """Novelty of each row; prints a note if many rows are far from the training rows."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # noted with the predictions
-        novelty = np.asarray(last_step(estimator).novelty(rows))
-    share = float(np.mean(novelty > 1))
-    if share > 0.1:
-        note(f"{share:.0%} of the rows in {source} are far from the training rows: see novelty")
-    return novelty
 
 
 def _facts(

@@ -18,8 +18,6 @@ from bandfall._cli.options import Choices, Roles, Style
 from bandfall._cli.rows import Dataset, load_table, only_numbers, split_table
 from bandfall._cli.terminal import Bar, InputError, Watchdog, note
 from bandfall._estimators import (
-    BandfallClassifier,
-    BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeCV,
 )
@@ -151,9 +149,7 @@ def fit_arguments(
 ) -> JsonDict:
     """Additional arguments of `fit` that the model accepts."""
     model = last_step(estimator)
-    if groups is not None and not isinstance(model, BandfallRegressor | BandfallClassifier):
-        groups = None
-    if groups is not None and np.ptp(groups) == 0:
+    if groups is not None and has_fit_parameter(model, "groups") and np.ptp(groups) == 0:
         note("all training rows belong to one group: the search holds out single rows")
         groups = None
     given = {"checkpoint": checkpoint, "sample_weight": weights, "time": time, "groups": groups}

@@ -33,7 +33,6 @@ _HINT = (
     "bandfall: the command line needs typer, rich and pandas; in a copy of the repository: "
     "pip install '.[cli]'\n"
 )
-_STARTING = "bandfall: starting …"
 _INTERRUPTED = 130  # exit status that shells use for Ctrl-C
 
 
@@ -110,23 +109,18 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 @contextmanager
-def start_shown(after: float = 1.0) -> Iterator[list[str]]:
+def start_shown(after: float = 1.0) -> Iterator[None]:
     """Show a line in a terminal if the imports take more than `after` seconds."""
-    shown: list[str] = []
-
-    def show() -> None:
-        sys.stderr.write(_STARTING)
-        sys.stderr.flush()
-        shown.append(_STARTING)
-
-    timer = Timer(after, show)
+    screen = sys.stderr
+    timer = Timer(after, lambda: screen.write("bandfall: starting …\r"))
     timer.daemon = True
-    if sys.stderr is not None and sys.stderr.isatty():
+    shown = screen is not None and screen.isatty()
+    if shown:
         timer.start()
     try:
-        yield shown
+        yield
     finally:
         timer.cancel()
         if shown:
-            sys.stderr.write("\r" + " " * len(_STARTING) + "\r")
-            sys.stderr.flush()
+            screen.write("\x1b[K")  # clears the line
+            screen.flush()

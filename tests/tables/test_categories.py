@@ -88,7 +88,7 @@ def test_it_is_made_of_its_stored_fields(cls):
     again = cls(**state)
     new = column(1)
     np.testing.assert_array_equal(again.transform(new)[0], encoding.transform(new)[0])
-    for wrong in ({"levels": ("a", "a")}, {"levels": ("",)}, {"levels": ()}, {"position": "0"}):
+    for wrong in ({"levels": ("a", "a")}, {"levels": ("",)}, {"levels": ()}):
         with pytest.raises((ValueError, TypeError)):
             cls(**{**state, **wrong})
 

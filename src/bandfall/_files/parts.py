@@ -21,7 +21,6 @@ from bandfall.descent._sum import KernelSum
 from bandfall.tables import CATEGORIES, NUMBERS, FittedEncoding, Schema, TableEncoder
 from bandfall.tables._categories import TargetMeanAndSize
 from bandfall.tables._dates import Cycles
-from bandfall.tables._numbers import MissingValues
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._table import LARGEST, Reading
 
@@ -179,6 +178,6 @@ for _part, _check in _CHECKS.items():
     register_dataclass(_part, _check)
 # These check their fields when they are made.
 _CHECKED: list[type] = [Plan, Flow, Euler, Candidate, Member, Link, Numbers, Classes, Intervals]
-_CHECKED += [FittedEncoding, Schema, Reading, MissingValues, Cycles, PairMean, TargetMeanAndSize]
+_CHECKED += [FittedEncoding, Schema, Reading, Cycles, PairMean, TargetMeanAndSize]
 for _part in (*_CHECKED, *NUMBERS.values(), *CATEGORIES.values()):
     register_dataclass(_part)

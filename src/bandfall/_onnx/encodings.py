@@ -45,11 +45,11 @@ def _add_numbers(graph: Graph, rows: str, fitted: FittedEncoding) -> list[str]:
         return []
     values = _columns(graph, rows, positions)
     missing = graph.op("IsNaN", values)
-    filled = graph.op("Where", missing, graph.constant(fitted.missing.fill, np.float64), values)
+    filled = graph.op("Where", missing, graph.constant(fitted.fill, np.float64), values)
     n_numeric, parts = len(fitted.numeric), []
     numbers = [_columns(graph, filled, range(n_numeric))] if n_numeric else []
-    if len(fitted.missing.marked):
-        numbers.append(graph.cast(_columns(graph, missing, fitted.missing.marked), np.float64))
+    if len(fitted.marked):
+        numbers.append(graph.cast(_columns(graph, missing, fitted.marked), np.float64))
     if len(fitted.scaling.columns):
         complete = numbers[0] if len(numbers) == 1 else graph.op("Concat", *numbers, axis=1)
         parts.append(fitted.scaling.onnx(graph, complete))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall._checks import check_instance
 from bandfall._typing import Array
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ class Cycles:
     periods: tuple[str, ...]  # of "day", "week" and "year"
 
     def __post_init__(self) -> None:
-        check_instance("position", self.position, int)
-        check_instance("periods", self.periods, tuple)
         if tuple(one for one in PERIODS if one in self.periods) != self.periods:
             raise ValueError(f"periods {self.periods!r} are unknown")
 

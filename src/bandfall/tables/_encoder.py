@@ -20,7 +20,6 @@ from bandfall.tables._categories import (
 from bandfall.tables._dates import Cycles
 from bandfall.tables._fitted import FittedEncoding
 from bandfall.tables._kinds import Schema, looks_like_id, positions, prepare_table
-from bandfall.tables._numbers import MissingValues
 from bandfall.tables._pairs import PairMean, telling_pairs
 from bandfall.tables._registry import CATEGORIES, NUMBERS, CategoryEncoding
 from bandfall.tables._table import Table, read_table
@@ -232,10 +231,14 @@ def _learn(
     readings = table.readings
     numeric = positions(readings, "number", "datetime", "duration")
     values = table.numbers([*numeric, *positions(readings, "boolean")])
-    missing, measured = MissingValues.learn(values), slice(len(numeric))
-    filled, marks = missing.split(values)
-    known = np.concatenate([~np.isnan(values[:, measured]), np.ones(marks.shape, bool)], axis=1)
-    scaled = np.concatenate([filled[:, measured], marks], axis=1)
+    missing, measured = np.isnan(values), slice(len(numeric))
+    some, marked = ~missing.all(axis=0), np.flatnonzero(missing.any(axis=0))
+    fill = np.zeros(values.shape[1])
+    if some.any():
+        fill[some] = np.nanmedian(values[:, some], axis=0)
+    marks = missing[:, marked].astype(np.float64)
+    scaled = np.concatenate([np.where(missing, fill, values)[:, measured], marks], axis=1)
+    known = np.concatenate([~missing[:, measured], np.ones(marks.shape, bool)], axis=1)
     scaling = NUMBERS[encoder.numbers].learn(scaled, known, encoder.n_steps)
     cycles = [
         Cycles.learn(j, values[~np.isnan(values[:, i]), i])
@@ -245,8 +248,8 @@ def _learn(
     categories, encoded = _learn_categories(encoder, table, y, weights)
     pairs, of_pairs = _learn_pairs(encoder, table, categories, y, weights)
     nothing = np.zeros(0, dtype=int)
-    schema = _schema(table, categories)
-    fitted = FittedEncoding(schema, dtype, missing, scaling, cycles, categories, nothing, pairs)
+    schema, parts = _schema(table, categories), (scaling, cycles, categories, nothing, pairs)
+    fitted = FittedEncoding(schema, dtype, fill, marked, *parts)
     Z = np.concatenate([*fitted.number_parts(table), *encoded, *of_pairs], axis=1)
     varied = np.flatnonzero(np.ptp(Z, axis=0) > 0) if Z.size else nothing
     return replace(fitted, order=varied), np.ascontiguousarray(Z)

@@ -8,12 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall._checks import check_instance, check_positions
+from bandfall._checks import ShapeChecker, check_positions
 from bandfall._typing import Weights
 from bandfall.tables._categories import plain_targets, row_weights
 from bandfall.tables._dates import Cycles
 from bandfall.tables._kinds import Schema, positions
-from bandfall.tables._numbers import MissingValues
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._registry import CategoryEncoding, NumberEncoding
 from bandfall.tables._table import Table
@@ -41,8 +40,11 @@ class FittedEncoding:
     schema : Schema
     dtype : dtype
         Dtype of encoded rows.
-    missing : MissingValues
-        For the numeric columns (numbers, datetimes, durations), followed by the boolean ones.
+    fill : ndarray
+        Medians, which replace missing values of the numeric columns (numbers, datetimes,
+        durations), followed by the boolean ones.
+    marked : ndarray of int
+        The columns of these with missing values in training, which have an indicator.
     scaling : NumberEncoding
         For the numeric columns, followed by the indicators.
     cycles : list of Cycles
@@ -57,7 +59,8 @@ class FittedEncoding:
 
     schema: Schema
     dtype: np.dtype
-    missing: MissingValues
+    fill: np.ndarray
+    marked: np.ndarray
     scaling: NumberEncoding
     cycles: list[Cycles]
     categories: list[CategoryEncoding]
@@ -65,19 +68,18 @@ class FittedEncoding:
     pairs: list[PairMean] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        check_instance("dtype", self.dtype, np.dtype)
         for name, parts, kind in (
             ("cycles", self.cycles, "datetime"),
             ("categories", self.categories, "category"),
         ):
             if [part.position for part in parts] != positions(self.schema.readings, kind):
                 raise ValueError(f"{name} must be learned from all columns of kind {kind}")
-        if len(self.missing.fill) != len(self.numeric) + len(self.boolean):
-            raise ValueError(
-                f"fill has {len(self.missing.fill)} values for "
-                f"{len(self.numeric) + len(self.boolean)} columns"
-            )
-        if not self.scaling.takes(len(self.numeric) + len(self.missing.marked)):
+        n_columns = len(self.numeric) + len(self.boolean)
+        ShapeChecker(columns=n_columns)("fill", self.fill, "columns")
+        check_positions("marked", self.marked, n_columns)
+        if np.any(np.diff(self.marked) <= 0):
+            raise ValueError("marked must rise")
+        if not self.scaling.takes(len(self.numeric) + len(self.marked)):
             raise ValueError("scaling was learned from another number of columns")
         for pair in self.pairs:
             if not {pair.first, pair.second} <= set(self._by_position):
@@ -180,9 +182,12 @@ class FittedEncoding:
 
     def _filled(self, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and booleans without gaps, and the input of `scaling`: numbers and indicators."""
-        filled, marks = self.missing.split(table.numbers([*self.numeric, *self.boolean]))
-        if not self.boolean and not marks.shape[1]:
+        values = table.numbers([*self.numeric, *self.boolean])
+        missing = np.isnan(values)
+        filled = np.where(missing, self.fill, values)
+        if not self.boolean and not len(self.marked):
             return filled, filled
+        marks = missing[:, self.marked].astype(np.float64)
         return filled, np.concatenate([filled[:, : len(self.numeric)], marks], axis=1)
 
     def _places(self, pair: PairMean, table: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -234,7 +239,7 @@ class FittedEncoding:
         """Numbers, then indicators of missing values; those with several columns are numbered."""
         filled = [*self.numeric, *self.boolean]
         sources = [(j, "number", names[j]) for j in self.numeric]
-        marked = [filled[i] for i in self.missing.marked]
+        marked = [filled[i] for i in self.marked]
         sources += [(j, "missing", f"{names[j]}_missing") for j in marked]
         n_columns = np.bincount(self.scaling.columns, minlength=len(sources))
         for (j, part, name), n in zip(sources, n_columns, strict=True):

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_instance
+from bandfall._checks import ShapeChecker
 from bandfall._warnings import warn_caller
 from bandfall.tables import _text as text
 from bandfall.tables._columns import Column, categories, label
@@ -265,12 +265,9 @@ class Schema:
     def __post_init__(self) -> None:
         if not self.readings:
             raise ValueError("the schema has no columns")
-        if self.names is not None:
-            check_instance("names", self.names, list)
-            for name in self.names:
-                check_instance("names", name, str)
-            if len(self.names) != self.width or len(set(self.names)) < self.width:
-                raise ValueError("names do not fit the columns")
+        names = self.names
+        if names is not None and not len(names) == len(set(names)) == self.width:
+            raise ValueError("names do not fit the columns")
         shapes = ShapeChecker(d=self.width)
         for name, values in (("low", self.low), ("high", self.high)):
             shapes(name, values, "d", allowed="any")

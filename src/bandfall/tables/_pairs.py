@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_instance, check_positions
+from bandfall._checks import ShapeChecker, check_positions
 from bandfall.tables._categories import OneHot, has_many_levels, out_of_fold, smoothed_means
 from bandfall.tables._registry import MAX_LEVELS, CategoryEncoding, register
 
@@ -45,9 +45,6 @@ class PairMean:
     means: np.ndarray  # (q, n_targets)
 
     def __post_init__(self) -> None:
-        check_instance("first", self.first, int)
-        check_instance("second", self.second, int)
-        check_instance("cells", self.cells, np.ndarray)
         check_positions("cells", self.cells.ravel(), MAX_LEVELS)
         if self.cells.ndim != 2 or self.cells.shape[1] != 2:
             raise ValueError("cells must be pairs")

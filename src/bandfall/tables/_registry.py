@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
-from bandfall._checks import check_instance
 from bandfall._typing import Weights
 from bandfall.tables._columns import Column
 
@@ -105,10 +104,6 @@ class CategoryEncoding(ABC):
     levels: tuple[str | None, ...]
 
     def __post_init__(self) -> None:
-        check_instance("position", self.position, int)
-        check_instance("levels", self.levels, tuple)
-        for level in self.levels:
-            check_instance("levels", level, str, type(None))
         if not self.levels or "" in self.levels or len(set(self.levels)) < len(self.levels):
             raise ValueError("levels must be distinct and not empty")
 

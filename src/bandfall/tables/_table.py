@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
-from bandfall._checks import check_instance
 from bandfall._typing import TableLike
 from bandfall.tables._columns import (
     Column,
@@ -47,11 +46,6 @@ class Reading:
     missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("kind", "style", "dropped"):
-            check_instance(name, getattr(self, name), str)
-        check_instance("missing", self.missing, tuple)
-        for word in self.missing:
-            check_instance("missing", word, str)
         if self.kind not in KINDS or self.style not in ("", *STYLES.get(self.kind, ())):
             raise ValueError(f"a column of kind {self.kind!r} and style {self.style!r} is unknown")
 

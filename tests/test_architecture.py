@@ -80,7 +80,7 @@ BUDGET = {
     "_onnx": 1020,
     "_paper": 2020,
     "_products": 4970,
-    "_search": 2740,
+    "_search": 2800,
     "_targets": 958,
     "datasets": 1020,
     "demo": 670,

@@ -91,6 +91,24 @@ def test_a_search_that_ends_early_says_so(rows, unlimited):
     assert time.now < 40.0
 
 
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_limited_fits_are_equal_at_paces_that_differ_a_little(n_jobs, monkeypatch):
+    """The pace is measured once, in powers of two; time that has passed decides nothing."""
+    X, y = make_friedman1(900, n_features=5, noise=1.0, random_state=1)
+    models = []
+    for pace in (1.3e-4, 1.5e-4):
+        seconds = (pace, pace, pace)
+        monkeypatch.setattr("bandfall._search.pace._seconds", lambda *_, seconds=seconds: seconds)
+        model = Timed(n_jobs=n_jobs, max_seconds=0.25)
+        model.clock = at(Time())
+        models.append(model.fit(X, y))
+    one, other = models
+    assert np.array_equal(one.selection_["loss"], other.selection_["loss"])
+    assert "the search ended early" in " ".join(one.skipped_)
+    assert one.skipped_ == other.skipped_
+    assert np.array_equal(one.predict(X), other.predict(X))
+
+
 def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited):
     assert len(unlimited.members_) > 1
     time = Time(step=1e-6)

@@ -90,6 +90,19 @@ def test_the_search_has_a_third_of_the_time_however_long_the_rest_takes(time):
     assert clock.search_over
 
 
+def test_a_plan_counts_work_and_not_time(time):
+    clock = Clock(10.0, now=time)
+    clock.reserve(20, 1.0)
+    clock.afford(1000.0)
+    clock.plan(900.0)
+    assert clock.begins(10, 1.0)  # there is room for all
+    clock.plan(2000.0)
+    begun = [clock.begins(10, 1.5) for _ in range(8)]  # half of the 400 are kept for final fits
+    assert begun == [True] * 6 + [False] * 2
+    assert not clock.has_room(10)
+    assert not clock.search_over
+
+
 def test_rows_that_there_is_time_for(time):
     clock = Clock(20.0, now=time)
     worked(clock, time, 4000, 4.0)

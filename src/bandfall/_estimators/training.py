@@ -28,7 +28,7 @@ from bandfall._models.novelty import novelty_scale
 from bandfall._products import resolve_backend
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
-from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock
+from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock, coarse
 from bandfall._search.rows import Encoded, Rows, TargetEncoded
 from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
@@ -207,7 +207,7 @@ def _affordable_rows(table: Table, clock: Clock) -> np.ndarray | None:
     allowed = _SHARE * max(clock.left, 0.0)
     if seconds <= allowed:
         return None
-    kept = max(_FEWEST_ROWS, int(n * allowed / seconds))
+    kept = max(_FEWEST_ROWS, int(n * coarse(allowed / seconds)))
     clock.skip(f"used {kept:,} of {n:,} rows", seconds)
     return np.sort(np.random.RandomState(0).permutation(n)[:kept])
 

@@ -20,7 +20,7 @@ from bandfall._models.member import Candidate, Member
 from bandfall._models.metric import scaled
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
-from bandfall._search.clock import FINAL_FITS, PATH, Clock
+from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
 from bandfall._search.metrics import roots_of
 from bandfall._search.pace import Now, PathSeconds
 from bandfall._search.parts import Part
@@ -135,7 +135,7 @@ def _affordable_leaves(rows: Rows, tuned: Tuned, clock: Clock) -> Rows:
     path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed, clock.now)
     clock.measured(n_probed, PATH, path.of(rows.leaf_rows))
     n_ladders = PATH * rows.final_share(len(rows)) * len(tuned.members)
-    share = max(clock.left, 0.0) / max(clock.estimate(len(rows), n_ladders), 1e-9)
+    share = coarse(clock.left / max(clock.estimate(len(rows), n_ladders), 1e-9))
     leaf_rows = max(int(rows.leaf_rows * share), rows.settings.smallest_leaf)
     if leaf_rows >= rows.leaf_rows:
         return rows
@@ -150,7 +150,7 @@ def _affordable_rows(rows: Rows, tuned: Tuned, clock: Clock) -> np.ndarray:
         n = min(len(rows), rows.settings.probed_rows)
     elif len(rows) > rows.leaf_rows:  # time grows with rows, not with their square
         needed = clock.estimate(len(rows), PATH * rows.final_share(len(rows)))
-        share = min(1.0, max(clock.left, 0.0) / max(needed, 1e-9))
+        share = min(1.0, coarse(clock.left / max(needed, 1e-9)))
         n = max(int(share * len(rows)), min(rows.leaf_rows, len(rows)))
     else:
         if clock.bounded:

@@ -24,6 +24,15 @@ AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 _observer: ContextVar[Callable[[Clock], None] | None] = ContextVar("_observer", default=None)
 
 
+def coarse(share: float) -> float:
+    """The power of two at or below a measured share, which is the same in most runs.
+
+    >>> coarse(1.9), coarse(0.3), coarse(-1.0)
+    (1.0, 0.25, 0.0)
+    """
+    return 2.0 ** math.floor(math.log2(share)) if share > 0.0 else 0.0
+
+
 @dataclass
 class _Stage:
     """Entries of one stage of a fit."""
@@ -42,9 +51,10 @@ class _Task:
 class Clock:
     """Seconds that a fit may take (no limit by default), and what it has done so far.
 
-    The pace for the limit is measured on the largest training so far, which resembles the work to
-    come most. `skipped` lists everything that was left out to save time. Methods may be called
-    from several threads.
+    A limited search is planned once, in entries, so that two runs try the same; the time that has
+    passed ends it only if the plan was wrong. The pace of the final fits is measured on the largest
+    training so far, which resembles the work to come most. `skipped` lists everything that was left
+    out to save time. Methods may be called from several threads.
 
     Parameters
     ----------
@@ -90,6 +100,8 @@ class Clock:
         self._first: float | None = None  # when the first trial began
         self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
         self._reserved = 0.0  # entries
+        self._entries = math.inf  # that take the whole limit
+        self._planned = math.inf  # that the search may still begin
         self._lock = threading.Lock()
         self._stages = {name: _Stage() for name in STAGES}
         self._running: list[_Task] = []
@@ -106,6 +118,11 @@ class Clock:
     def bounded(self) -> bool:
         """Whether there is a time limit."""
         return self._seconds < math.inf
+
+    @property
+    def limit(self) -> float:
+        """Seconds that the fit may take."""
+        return self._seconds
 
     @property
     def left(self) -> float:
@@ -160,8 +177,31 @@ class Clock:
         """Announce final fits, for which the search leaves time."""
         self._reserved = n_ladders * n_rows**2
 
+    def afford(self, entries: float) -> None:
+        """Set the entries that take the whole limit at the pace of a search."""
+        self._entries = entries
+
+    def plan(self, entries: float) -> None:
+        """Plan a search of these entries, once final fits are reserved.
+
+        If there is no time for all, the search may begin what final fits leave, or half of what
+        the limit allows. Estimates of both are high, so this takes about half of the time.
+        """
+        self._reserved *= 0.5
+        room = max(self._entries - self._reserved, 0.5 * self._entries)
+        if entries > room:
+            self._planned = room
+
+    def begins(self, n_rows: int, n_ladders: float) -> bool:
+        """Whether the plan has room for this work, which begins now."""
+        room = self._planned > 0.0
+        self._planned -= n_ladders * n_rows**2
+        return room
+
     def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
         """Whether there is time to try something before the final fits."""
+        if self._planned < math.inf:
+            return n_ladders * n_rows**2 <= self._planned and not self.search_over
         return not self.bounded or self.estimate(n_rows, n_ladders) <= self._search_left
 
     @contextmanager
@@ -184,7 +224,7 @@ class Clock:
         needed = self.estimate(n_rows, n_ladders)
         if needed <= self.left:
             return n_rows
-        share = math.sqrt(max(self.left, 0.0) / needed)
+        share = math.sqrt(coarse(self.left / needed))
         return min(n_rows, max(int(share * n_rows), self._fewest_rows))
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ import numpy as np
 from bandfall._models.member import Candidate
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
-from bandfall._search.clock import Clock
+from bandfall._search.clock import Clock, coarse
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
 from bandfall.kernels._kernel import Kernel
@@ -57,23 +57,28 @@ class PathSeconds:
         return self.kept if n_rows <= self.most_kept else self.recomputed
 
 
-def affordable_settings(rows: Rows, kernel: Kernel, clock: Clock) -> Settings:
-    """The settings, with fewer rows if the first ladder would take too much of the time."""
+def affordable_settings(rows: Rows, kernels: Iterable[Kernel], clock: Clock) -> Settings:
+    """The settings, with fewer rows if the first ladder would take too much of the time.
+
+    The pace is that of one kernel of every norm.
+    """
     settings = rows.settings
     if not clock.bounded:
         return settings
     wanted = min(len(rows), settings.rung_rows[0])
-    n_rows = min(wanted, settings.quick_rows if clock.left > 2.0 else settings.quick_rows // 2)
+    n_rows = min(wanted, settings.quick_rows if clock.limit > 2.0 else settings.quick_rows // 2)
     n_speeds = 2 * len(settings.first_speeds) - 1
     encoding = next(iter(rows.views))
-    once, evaluated, repeated = _seconds(rows, encoding, kernel, n_rows, n_speeds, clock.now)
     n_bandwidths, n_products = settings.usual_ladder
-    needed = once + n_bandwidths * evaluated + n_products * repeated
-    needed *= (wanted / n_rows) ** 2
-    allowed = settings.first_share * max(clock.left, 0.0)
-    if needed <= allowed:
-        return settings
-    n_first = max(settings.fewest_rows, int(wanted * math.sqrt(allowed / needed)))
+    seconds = []
+    for kernel in {kernel.geometry: kernel for kernel in kernels}.values():
+        once, evaluated, repeated = _seconds(rows, encoding, kernel, n_rows, n_speeds, clock.now)
+        seconds.append(once + n_bandwidths * evaluated + n_products * repeated)
+    ladder = float(np.mean(seconds)) * (wanted / n_rows) ** 2
+    ladders = coarse(clock.limit / max(ladder, 1e-9))
+    clock.afford(ladders * wanted**2)
+    n_first = int(wanted * math.sqrt(settings.first_share * ladders))
+    n_first = max(settings.fewest_rows, n_first)
     if n_first >= wanted:
         return settings
     clock.skip(f"searched on {n_first:,} rows instead of {wanted:,}")
@@ -89,17 +94,23 @@ def affordable_settings(rows: Rows, kernel: Kernel, clock: Clock) -> Settings:
 def _seconds(
     rows: Rows, encoding: str, kernel: Kernel, n_rows: int, n_speeds: int, now: Now
 ) -> tuple[float, float, float]:
-    """Seconds for preparation, for a product at a new bandwidth, and for one more product there."""
+    """Seconds for preparation, for a product at a new bandwidth, and for one more product there.
+
+    The least of a few measurements on few rows, where other programs disturb most.
+    """
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     X, _ = rows.views[encoding].columns(some, np.arange(0))
-    times = [now()]
     n_columns = n_speeds * rows.y.shape[1]
-    with operator_over(rows.backend, X, kernel, n_columns=n_columns) as operator:
-        bandwidth = operator.max_distance()
-        columns = operator.array(np.tile(rows.y[some], (1, n_speeds)))
-        with rows.backend.threads(n_rows):
-            for fraction in (1.0, 0.5, 0.5):
-                operator.numpy(operator.product(fraction * bandwidth, columns))
-                times.append(now())
-    once, evaluated, repeated = np.diff(times)
+    measured = []
+    for _ in range(3 if n_rows <= rows.settings.quick_rows else 1):
+        times = [now()]
+        with operator_over(rows.backend, X, kernel, n_columns=n_columns) as operator:
+            bandwidth = operator.max_distance()
+            columns = operator.array(np.tile(rows.y[some], (1, n_speeds)))
+            with rows.backend.threads(n_rows):
+                for fraction in (1.0, 0.5, 0.5):
+                    operator.numpy(operator.product(fraction * bandwidth, columns))
+                    times.append(now())
+        measured.append(np.diff(times))
+    once, evaluated, repeated = np.min(measured, axis=0)
     return float(once), float(evaluated), float(repeated)

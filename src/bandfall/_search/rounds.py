@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -133,11 +132,11 @@ class Climb:
 def race(families: Sequence[Family], trainer: Trainer) -> list[Found]:
     """Judge all families with columns as they are, and in the metrics that are worth learning."""
     climbs = climbs_of(families, trainer.settings)
-    climbs = advanced(climbs, slopes_round, trainer)
-    climbs = advanced(climbs, likelihood_round, trainer)
+    climbs = advanced(climbs, by_slopes, trainer)
+    climbs = advanced(climbs, by_likelihood, trainer)
     while any(goes_on(climb, trainer) for climb in climbs):
-        climbs = advanced(climbs, slopes_round, trainer)
-    climbs = advanced(climbs, likelihood_round, trainer)
+        climbs = advanced(climbs, by_slopes, trainer)
+    climbs = advanced(climbs, by_likelihood, trainer)
     return [climb.found for climb in climbs]
 
 
@@ -150,12 +149,20 @@ def climbs_of(families: Sequence[Family], settings: Settings) -> list[Climb]:
     return [Climb(tuple(own), {start.kernel: start for start in own}) for own in metrics.values()]
 
 
-def advanced(climbs: list[Climb], step: Callable[..., Climb], trainer: Trainer) -> list[Climb]:
-    """All climbs after a step that hears the least loss of all before, whatever the threads."""
+def advanced(
+    climbs: list[Climb], asked: Callable[..., list[Request] | None], trainer: Trainer
+) -> list[Climb]:
+    """All climbs after a round that hears the least loss of all before, whatever the threads."""
     losses = (trial.loss for climb in climbs for trial in climb.found.predictions)
+    overall = min(losses, default=math.inf)
+    requests = [asked(climb, overall, trainer) for climb in climbs]
+    jobs = [
+        (climb, due, trainer.planned(due or []))
+        for climb, due in zip(climbs, requests, strict=True)
+    ]
     return parallel_map(
-        partial(step, overall=min(losses, default=math.inf), trainer=trainer),
-        climbs,
+        lambda job: next_round(*job, trainer),
+        jobs,
         n_rows=len(trainer.parts[0]),
         n_jobs=len(climbs) if trainer.waits else 1,
         stop=trainer.clock.end,
@@ -172,59 +179,49 @@ def goes_on(climb: Climb, trainer: Trainer) -> bool:
     return number == 0 or (n_columns(climb, trainer) > 1 and misses < settings.patience)
 
 
-def slopes_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
-    """Judge the promising kernels in the metric of the next round; `overall` is the least loss."""
+def by_slopes(climb: Climb, overall: float, trainer: Trainer) -> list[Request] | None:
+    """The promising kernels in the metric of the next round, or None without such a round.
+
+    `overall` is the least loss of all climbs.
+    """
     if not goes_on(climb, trainer):
-        return climb
-    settings, number = trainer.settings, len(climb.rounds)
-    requests = [
-        replace(request, n_rounds=number)
+        return None
+    return [
+        replace(request, n_rounds=len(climb.rounds))
         for kernel, request in climb.requests.items()
-        if promising(climb.losses.get(kernel, ()), overall, settings)
+        if promising(climb.losses.get(kernel, ()), overall, trainer.settings)
     ]
-    climb, judged = judged_in(climb.key(number), requests, climb, trainer)
-    if climb.over:
-        return climb
-    requests_after, losses = dict(climb.requests), dict(climb.losses)
-    for trial, _, request in judged:
-        kernel = request.kernel
-        speeds = next_speeds(request, trial.candidate.min_speed, settings.few_speeds)
-        requests_after[kernel] = replace(request, speeds=speeds, max_r2=beyond(trial, settings))
-        losses[kernel] = (*losses.get(kernel, ()), trial.loss)
-    best = min(judged, key=lambda one: one[0].loss)
-    found = replace(climb.found, scouts={**climb.found.scouts, climb.key(number): best[0]})
-    rounds = (*climb.rounds, best)
-    return replace(climb, requests=requests_after, losses=losses, rounds=rounds, found=found)
 
 
-def likelihood_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
-    """Judge the best kernels with scales by likelihood, along the directions of the best round."""
+def by_likelihood(climb: Climb, overall: float, trainer: Trainer) -> list[Request] | None:
+    """The best kernels with scales by likelihood, along the directions of the best round."""
     settings = trainer.settings
     if climb.over or not 1 < n_columns(climb, trainer) <= settings.likelihood_columns:
-        return climb
+        return None
     number = climb.best_round
-    key = climb.key(number, likelihood=True)
     limit = (settings.close if number else settings.race) * overall
     requests = [
         replace(climb.requests[start.kernel] if number else start, n_rounds=number, likelihood=True)
         for start in climb.starts
         if min(climb.losses[start.kernel]) <= limit
     ]
-    if not requests or key in climb.found.metrics or settings.max_rounds == 0:
+    known = climb.key(number, likelihood=True) in climb.found.metrics
+    return None if known or settings.max_rounds == 0 else requests or None
+
+
+def next_round(
+    climb: Climb, due: list[Request] | None, planned: Sequence[Request], trainer: Trainer
+) -> Climb:
+    """Learn a metric and judge the planned kernels in it; over unless all that were due are."""
+    if due is None:
         return climb
-    return judged_in(key, requests, climb, trainer)[0]
-
-
-def judged_in(
-    key: MetricKey, requests: Sequence[Request], climb: Climb, trainer: Trainer
-) -> tuple[Climb, list[Judged]]:
-    """Learn a metric and judge kernels in it; the climb is over unless all of them were judged."""
     found, judged = climb.found, []
     try:
-        if requests:
+        if planned:
+            key = planned[0].metric
             found = replace(found, metrics={**found.metrics, **learned(key, climb, trainer)})
-            coming = trainer.outcomes(requests, roots_of(found.metrics, key, trainer.parts))
-        for request in requests:
+            coming = trainer.outcomes(planned, roots_of(found.metrics, key, trainer.parts))
+        for request in planned:
             if trainer.over and (found.trials or trainer.clock.search_over):
                 break
             outcomes = next(coming)
@@ -233,7 +230,23 @@ def judged_in(
             trainer.tried(trial)
     except KeyboardInterrupt:
         trainer.press()
-    return replace(climb, found=found, over=not 0 < len(judged) == len(requests)), judged
+    climb = replace(climb, found=found, over=not 0 < len(judged) == len(due))
+    return climb if climb.over or due[0].likelihood else after_slopes(climb, judged, trainer)
+
+
+def after_slopes(climb: Climb, judged: Sequence[Judged], trainer: Trainer) -> Climb:
+    """The climb after a round of slopes, with the speeds of the next one."""
+    settings, number = trainer.settings, len(climb.rounds)
+    requests, losses = dict(climb.requests), dict(climb.losses)
+    for trial, _, request in judged:
+        kernel = request.kernel
+        speeds = next_speeds(request, trial.candidate.min_speed, settings.few_speeds)
+        requests[kernel] = replace(request, speeds=speeds, max_r2=beyond(trial, settings))
+        losses[kernel] = (*losses.get(kernel, ()), trial.loss)
+    best = min(judged, key=lambda one: one[0].loss)
+    found = replace(climb.found, scouts={**climb.found.scouts, climb.key(number): best[0]})
+    rounds = (*climb.rounds, best)
+    return replace(climb, requests=requests, losses=losses, rounds=rounds, found=found)
 
 
 def learned(key: MetricKey, climb: Climb, trainer: Trainer) -> Metrics:
@@ -272,9 +285,10 @@ def judge_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) ->
     metrics: dict[MetricKey, list[Trial]] = {}
     for trial in finalists:
         metrics.setdefault(trial.candidate.metric.after(0), []).append(trial)
+    begun = [trials for trials in metrics.values() if _begin_again(trials, earlier, trainer)]
     return parallel_map(
         lambda trials: _judged_again(trials, earlier, trainer),
-        list(metrics.values()),
+        begun,
         n_rows=len(trainer.parts[0]),
         n_jobs=len(metrics) if trainer.waits else 1,
         stop=trainer.clock.end,
@@ -282,14 +296,20 @@ def judge_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) ->
     )
 
 
+def _begin_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) -> bool:
+    """Whether there is room for the finalists of one metric, which begin now."""
+    known, n_parts = earlier.metrics, len(trainer.parts)
+    keys = [trial.candidate.metric for trial in finalists]
+    lacking = [key.n_rounds for key in keys if len(known.get(key, ())) < n_parts]
+    room = trainer.has_room(len(finalists) + PATH * max(lacking, default=0))
+    return room and trainer.begins(len(finalists))
+
+
 def _judged_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) -> Found:
     """Finalists of one metric."""
     metric, parts = finalists[0].candidate.metric.after(0), trainer.parts
     known = {key: roots for key, roots in earlier.metrics.items() if key.after(0) == metric}
-    found, keys = Found(metrics=known), [trial.candidate.metric for trial in finalists]
-    lacking = [key.n_rounds for key in keys if len(known.get(key, ())) < len(parts)]
-    if not trainer.has_room(len(finalists) + PATH * max(lacking, default=0)):
-        return found
+    found = Found(metrics=known)
     try:
         for trial in finalists:
             if trainer.over and found.trials:

@@ -65,7 +65,9 @@ def tune(
     """
     clock, judge = clock or Clock(), judge or PowerLoss()
     families = families_for(rows, kernels)
-    rows = replace(rows, settings=affordable_settings(rows, families[0].kernel, clock))
+    rows = replace(
+        rows, settings=affordable_settings(rows, [one.kernel for one in families], clock)
+    )
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
     trainer_on = partial(
@@ -76,7 +78,7 @@ def tune(
     if not found.predictions:
         raise KeyboardInterrupt
     parts = rungs[0]
-    if trainer.over:
+    if trainer.over or trainer.cut:
         clock.skip(f"the search ended early, after {len(found.trials)} trials")
     else:
         parts, found = finals(rungs, found, judge, clock, trainer_on)
@@ -169,9 +171,13 @@ def expect(clock: Clock, rows: Rows, n_families: int, rungs: Sequence[Sequence[P
     clock.reserve(n, n_ladders)
     clock.expect(FINAL_FITS, n_ladders * n**2)
     clock.expect(SUMMARY, AFTERWARDS * n**2)
-    stage = SEARCH
+    stage, whole = SEARCH, 0.0
     for parts in rungs:
         n_rounds = min(settings.max_rounds, settings.usual_rounds)
         n_ladders = n_families * (1.0 + n_rounds) * len(parts)
         clock.expect(stage, n_ladders * len(parts[0]) ** 2)
+        n_likely = min(len(parts[0]), settings.likelihood_rows)
+        likely = 0.5 * n_families * len(parts) * settings.likelihood_ladders
+        whole += n_ladders * len(parts[0]) ** 2 + likely * n_likely**2
         stage, n_families = FINALISTS, min(n_families, settings.n_members)
+    clock.plan(whole)

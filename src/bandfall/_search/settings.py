@@ -92,6 +92,7 @@ class Settings:
     likelihood_columns: int = 300
     likelihood_prior: float = 1.0
     likelihood_steps: int = 25
+    likelihood_ladders: float = 33.0  # that take as long, over these rows
 
     # Paths ------------------------------------------------------------------------------------
     shrink: float = 0.5  # of the bandwidth from stage to stage
@@ -121,7 +122,8 @@ class Settings:
     usual_ladder: tuple[int, int] = (15, 150)  # of a typical ladder, which trains all speeds
     probed_rows: int = 9000  # for measuring the pace of final fits; about as many as a leaf has
     quick_rows: int = 1000  # for the same if time is limited
-    first_share: float = 0.1  # of a time limit, for the first ladder of speeds
+    # Of a time limit, for the first ladder of speeds. With a tenth, few candidates were tried.
+    first_share: float = 0.025
     fewest_rows: int = 100  # for a search, however short the time
     grace: float = 0.5  # seconds by which a final fit may exceed the limit
 

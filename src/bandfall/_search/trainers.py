@@ -52,6 +52,7 @@ class Trainer(ABC):
         self.parts, self.judge = parts, judge
         self.clock, self.stage = clock or Clock(), stage
         self.over = False  # the search ends with what there is
+        self.cut = False  # the plan had no room for everything
         self._interrupted = interrupted
 
     @abstractmethod
@@ -74,6 +75,21 @@ class Trainer(ABC):
         """Handle a KeyboardInterrupt; see `Clock.press`."""
         self.clock.press()
         self.over = True
+
+    def begins(self, n_ladders: float) -> bool:
+        """Whether the plan has room for ladders of speeds on every part, which begin now."""
+        room = self.clock.begins(len(self.parts[0]), n_ladders * len(self.parts))
+        self.cut = self.cut or not room
+        return room
+
+    def planned(self, requests: Sequence[Request]) -> list[Request]:
+        """Those of the requests for one metric that the plan has room for; they begin now."""
+        if requests and requests[0].likelihood:
+            settings = self.settings
+            n_rows = min(len(self.parts[0]), settings.likelihood_rows)
+            self.clock.begins(n_rows, settings.likelihood_ladders * len(self.parts))
+        sizes = [1.0 if len(request.speeds) > 1 else PATH for request in requests]
+        return [one for one, size in zip(requests, sizes, strict=True) if self.begins(size)]
 
     def has_room(self, n_ladders: float) -> bool:
         """Whether there is time for ladders of speeds on every part."""

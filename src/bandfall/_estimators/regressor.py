@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -188,7 +189,9 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         table = new_table(self, X)
         columns, backend = self.average_.encode(table), self._backend
         gradient = self.average_.gradient(table, columns, backend=backend)
-        gradient *= self.average_.target.scale
+        outputs = partial(self.average_.evaluate, columns, backend=backend)
+        slopes = np.atleast_2d(self.average_.target.slopes(outputs))
+        gradient *= slopes[:, None]
         return gradient[..., 0] if self.average_.target.ndim == 1 else gradient
 
     @property

@@ -327,7 +327,7 @@ class Intervals:
         sizes = self._sizes(average, outputs, columns, backend)
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.where(offsets.T == 0, 0.0, sizes[..., None] * offsets.T)
-        values = average.target.answer(np.moveaxis(outputs[..., None] + steps, -1, 0))
+        values = average.target.quantile(np.moveaxis(outputs[..., None] + steps, -1, 0))
         return np.moveaxis(values, 0, -1)
 
     def size_rule(self, average: Average[Numbers]) -> tuple[np.ndarray, Sizes | None]:
@@ -352,7 +352,7 @@ class Intervals:
     def _candidates(self, average: Average[Numbers]) -> dict[str, Sizes]:
         target = average.target
         outputs = target.outputs(self.predictions)
-        rest = (target.errors(self.residuals), self._shares, self.rows)
+        rest = (target.errors(self.predictions, self.residuals), self._shares, self.rows)
         candidates = {"prediction": Sizes(outputs, *rest)}
         if average.complete:
             candidates["metric"] = Sizes(average.heaviest.path.X[self.rows], *rest)

@@ -30,7 +30,9 @@ def coarse(share: float) -> float:
     >>> coarse(1.9), coarse(0.3), coarse(-1.0)
     (1.0, 0.25, 0.0)
     """
-    return 2.0 ** math.floor(math.log2(share)) if share > 0.0 else 0.0
+    if not 0.0 < share < math.inf:  # no limit, or no time left
+        return max(share, 0.0)
+    return 2.0 ** math.floor(math.log2(share))
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
@@ -92,8 +93,14 @@ class Numbers(Target):
         values = predictions.reshape(-1, self.n_columns).astype(np.float64)
         return (values - self.offset) / self.scale
 
-    def errors(self, residuals: np.ndarray) -> np.ndarray:
-        """Convert residuals to errors of outputs (m, k)."""
+    quantile = answer  # for outputs that are quantiles
+
+    def slopes(self, outputs: Callable[[], np.ndarray]) -> np.ndarray:
+        """Derivatives of predictions by outputs, (k,) or (m, k); calls `outputs` only if needed."""
+        return self.scale
+
+    def errors(self, predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Convert residuals at predictions to errors of outputs (m, k)."""
         return residuals.reshape(-1, self.n_columns) / self.scale
 
     def residuals(self, outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:

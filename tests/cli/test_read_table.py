@@ -172,7 +172,7 @@ class TestIds:
 
 def test_a_self_tuning_model_says_why_it_stopped(tmp_path):
     done = fit(csv_of(numbers()), tmp_path)
-    assert "(where held-out rows were predicted best)" in done.stdout
+    assert "ended  where held-out rows were predicted best" in done.stdout
     assert "where held-out rows were predicted best" in call("inspect", tmp_path / "m").stdout
 
 

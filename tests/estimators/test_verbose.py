@@ -32,7 +32,7 @@ def lines_of(model, y, capsys):
 def test_improvements_are_printed(capsys):
     first, *_, last, end = lines_of(BandfallRegressor(**FAST, verbose=True), Y, capsys)
     form = r"\[bandfall\] +[\d.]+ s  trial 1: R² -?[\d.]+ on held-out rows "
-    details = r"\(new best, gaussian kernel, standard columns, speed [\d.]+\)$"
+    details = r"\(new best; Gaussian kernel, standard columns, speed [\d.]+\)$"
     assert re.match(form + details, first)
     assert "to 60 rows" in last
     assert end.endswith("s  done")
@@ -42,7 +42,7 @@ def test_every_trial_is_printed(capsys):
     few = lines_of(BandfallRegressor(**FAST, verbose=1, n_jobs=1), Y, capsys)
     all_of_them = lines_of(BandfallRegressor(**FAST, verbose=2, n_jobs=1), Y, capsys)
     assert len(few) < len(all_of_them)
-    assert "gaussian kernel, quantile columns" in "".join(all_of_them)
+    assert "Gaussian kernel, quantile columns" in "".join(all_of_them)
     n_trials, n_speeds = map(int, re.search(r"(\d+) trials of (\d+) ", all_of_them[-2]).groups())
     assert n_speeds > n_trials == len(all_of_them) - 2  # a line shows the best of several speeds
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import warnings
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -258,6 +258,31 @@ class TestServer:
             for connection in slow:
                 connection.close()
             served.close()
+
+    def test_a_request_that_takes_too_long_is_ended(self):
+        served = Explorer("y", patience=0.3)
+        with closing(served), socket.create_connection(served.host.split(":")) as connection:
+            connection.settimeout(0.05)
+            connection.sendall(b"GET / HTTP/1.1\r\nX: ")
+            reply, end = b"", time.monotonic() + 15.0
+            while not reply.startswith(b"HTTP/1.0 404") and time.monotonic() < end:
+                with suppress(TimeoutError):
+                    connection.sendall(b"x")
+                    reply = connection.recv(100)
+        assert reply.startswith(b"HTTP/1.0 404")
+
+    def test_the_oldest_of_too_many_connections_is_ended(self):
+        served = Explorer("y", patience=600.0)
+        address = tuple(served.host.split(":"))
+        with closing(served), ExitStack() as stack:
+            slow = [stack.enter_context(socket.create_connection(address)) for _ in range(40)]
+            for connection in (slow[0], slow[7]):
+                connection.settimeout(10)
+                assert connection.recv(1) == b""
+            slow[-1].settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                slow[-1].recv(1)
+            assert ask(served, f"/{served.token}/")[0] == 200
 
     def test_dates_within_those_seen_are_answered(self, explorer, stays):
         what_if = WhatIf(stays)

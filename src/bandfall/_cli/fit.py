@@ -166,7 +166,8 @@ def _pairs(
     if path is not None and path.status is Status.CONSTANT_TARGET:
         yield "training", "the target is constant: every prediction is its value"
     elif path is not None and not rows.has_classes:
-        yield "training R²", f"{path.r2:.4f} ({why_ended(story, path.status)})"
+        yield "training R²", f"{path.r2:.4f}"
+        yield "training ended", why_ended(story, path.status)
     yield from (("skipped", what) for what in story.skipped)
     yield "time", f"{trained.seconds:.1f} s"
     yield "model", str(out)

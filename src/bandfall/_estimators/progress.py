@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from bandfall._estimators.summary import kernel_words
 from bandfall._targets import Target
 from bandfall._typing import ArrayLike, Estimator, State, TableLike
 from bandfall._warnings import warn_caller
@@ -150,15 +151,15 @@ class FitProgress:
     def _words(self, trial: Trial, better: bool) -> str:
         one = trial.candidate
         details = [
-            *["new best"][: int(better)],
-            f"{one.kernel} kernel",
+            kernel_words(one.kernel),
             f"{one.encoding} columns",
             f"speed {one.min_speed:g}",
             *[f"round {one.n_rounds} of the metric"][: one.n_rounds],
             *["scales by likelihood"][: one.likelihood],
         ]
         score = f"{self._target.measure} {getattr(trial, self._target.trial_column):.4f}"
-        return f"trial {self._n_trials}: {score} on held-out rows ({', '.join(details)})"
+        new = "new best; " if better else ""
+        return f"trial {self._n_trials}: {score} on held-out rows ({new}{', '.join(details)})"
 
     def _say(self, message: str) -> None:
         if self._verbose:

@@ -80,7 +80,7 @@ def member_words(member: Member) -> str:
     by += ["by marginal likelihood"] * one.likelihood
     metric = f", metric learned {' and '.join(by)}" if by else ""
     loss = ", trained with the log-loss" if one.penalty else ""
-    return f"{_kernel_words(one.kernel)} on {columns}{bandwidth}{metric}{loss}"
+    return f"{kernel_words(one.kernel)} on {columns}{bandwidth}{metric}{loss}"
 
 
 def text_of(story: Story, score: float) -> str:
@@ -90,7 +90,8 @@ def text_of(story: Story, score: float) -> str:
     return "\n".join([*headlines(story, score), f"{count}:", *members])
 
 
-def _kernel_words(kernel: Kernel) -> str:
+def kernel_words(kernel: Kernel) -> str:
+    """A kernel and its norm, as in "Laplace kernel in the 1-norm"."""
     if not kernel.built_in:
         return f"kernel {kernel}"
     stem = kernel.name.partition("^")[0].partition("-")[0]

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
 import sys
 import threading
+import time
+from collections import deque
+from contextlib import suppress
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,12 +28,15 @@ Number = TypeVar("Number", int, float)
 Answer: TypeAlias = tuple[HTTPStatus, str, str]
 
 HOST = "127.0.0.1"
+MAX_CONNECTIONS = 32
 _PACKAGE, _JSON = "bandfall._explore", "application/json"
 _NOTHING: Answer = (HTTPStatus.NOT_FOUND, _JSON, '{"error": "there is nothing here"}')
 
 
 class Explorer:
     """A server that shows progress until it has a page, and then answers what-ifs.
+
+    A request must arrive within `patience` seconds, and before 32 newer connections.
 
     Examples
     --------
@@ -39,14 +46,14 @@ class Explorer:
     >>> explorer.close()
     """
 
-    def __init__(self, target: str):
+    def __init__(self, target: str, patience: float = 5.0):
         self.token = secrets.token_urlsafe(18)
         self.share = 0.0
         self._page = _waiting_page(target)
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
         self._server = _Server((HOST, 0), _Handler)
-        self._server.explorer = self
+        self._server.explorer, self._server.patience = self, patience
         serve = self._server.serve_forever
         self._thread = threading.Thread(target=serve, args=(0.05,), daemon=True)
         self._thread.start()
@@ -106,6 +113,23 @@ class Explorer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     explorer: Explorer
+    patience: float
+
+    def __init__(self, *arguments: Any):
+        self._connections = deque[tuple[float, socket.socket]]()  # the oldest first
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, and note when reading must end."""
+        self._connections.append((time.monotonic() + self.patience, request))
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End the reading of requests that take too long, or beside too many newer ones."""
+        known = self._connections
+        while known and (known[0][0] < time.monotonic() or len(known) > MAX_CONNECTIONS):
+            with suppress(OSError):  # it has been answered
+                known.popleft()[1].shutdown(socket.SHUT_RD)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print bugs only: clients may close connections early."""
@@ -117,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version = f"bandfall/{__version__}"
     sys_version = ""
-    timeout = 5.0  # seconds without a byte of a request
+    timeout = 5.0  # seconds for the whole answer, or without a byte of a request
 
     def do_GET(self) -> None:
         status, kind, text = self.server.explorer.answer(self.path, self.headers.get("Host", ""))

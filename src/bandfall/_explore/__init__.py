@@ -9,7 +9,7 @@ from __future__ import annotations
 from bandfall._drawing.pages import POLICY, filled, read_resource, whole_page
 
 _PACKAGE = "bandfall._explore"
-ENGINE = ("krylov.js", "solver.js", "film.js", "worker.js")
+ENGINE = ("krylov.js", "solver.js", "film.js")
 SCRIPTS = ("data.js", "plot.js", "state.js", "playground.js", "controls.js")
 
 

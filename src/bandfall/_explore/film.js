@@ -1,11 +1,12 @@
 "use strict";
 // What the playground shows of a run: the model at many moments, ridge regression beside it, and
-// the errors of every floor.
+// the errors of every floor. All of it is computed in workers, so that the page never waits.
 const Film = (() => {
   const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow, solveRidge } = Krylov;
   const { Front, run, scaled, limitsOf, ruleOf } = Solver;
   const R2_STEP = 0.01;
   const TIMES_PER_DECADE = 12;
+  const PENALTY = 1e-3; // of ridge regression at every floor, as in the paper
 
   /** R² of predictions against the truth; NaN without one. */
   function r2Of(truth, predictions) {
@@ -129,7 +130,7 @@ const Film = (() => {
       addScaled(target, scale, product(kernelMatrix(kernel, grid, x, sigma), coefficients));
     const seen = [];
     const front = new Front(kernel, x, residual, bandwidth);
-    const status = run(front, rule, limits, {
+    run(front, rule, limits, {
       step: (now) => add(curve, now.bandwidth, now.coefficients),
       turn: (next, { residual: left, time }) => {
         while (ahead.length && next <= ahead[ahead.length - 1]) {
@@ -138,25 +139,57 @@ const Film = (() => {
         return ahead.length === 0;
       },
     });
+    const errors = (floor, until, r2) => ({
+      floor, curve: until, r2, testR2: r2Of(truth, until), ridgeTestR2: ridgeAt(task, floor, residual, scale, offset),
+    });
     for (const { floor, left, time, curve: until } of seen) {
       const branch = new Front(kernel, x, left, floor, time);
-      const ended = run(branch, { ...rule, floor }, limits, {
-        step: (now) => add(until, now.bandwidth, now.coefficients),
-      });
-      yield { floor, curve: until, r2: branch.r2, testR2: r2Of(truth, until), time: branch.time, status: ended,
-        ...plainRidge(task, floor, residual, scale, offset) };
+      run(branch, { ...rule, floor }, limits, { step: (now) => add(until, now.bandwidth, now.coefficients) });
+      yield errors(floor, until, branch.r2);
     }
-    for (const floor of ahead.reverse()) { // the run ended before it came down to these
-      yield { floor, curve: Float64Array.from(curve), r2: front.r2, testR2: r2Of(truth, curve), time: front.time,
-        status, ...plainRidge(task, floor, residual, scale, offset) };
-    }
+    // The run ended before it came down to these.
+    for (const floor of ahead.reverse()) yield errors(floor, curve, front.r2);
   }
 
-  function plainRidge({ x, kernel, grid, truth, penalty = 1e-3 }, bandwidth, residual, scale, offset) {
-    const coefficients = solveRidge(kernelMatrix(kernel, x, x, bandwidth), penalty, residual);
-    const curve = product(kernelMatrix(kernel, grid, x, bandwidth), coefficients).map((v) => offset + scale * v);
-    return { ridgeR2: 1 - penalty ** 2 * dot(coefficients, coefficients), ridgeTestR2: r2Of(truth, curve) };
+  /** The test R² of ridge regression at a floor. */
+  function ridgeAt({ x, kernel, grid, truth }, floor, residual, scale, offset) {
+    const coefficients = solveRidge(kernelMatrix(kernel, x, x, floor), PENALTY, residual);
+    const curve = product(kernelMatrix(kernel, grid, x, floor), coefficients).map((v) => offset + scale * v);
+    return r2Of(truth, curve);
   }
 
   return { film, ridge, sweep, r2Of };
 })();
+
+const Jobs = (() => {
+  let newest = 0; // the sweep that is wanted
+
+  /** A film, and how the curve and test R² of ridge regression look in each of its frames. */
+  function film(task) {
+    const start = performance.now();
+    const { frames } = Film.film(task);
+    const milliseconds = performance.now() - start;
+    const rivals = Film.ridge(task, frames.map((frame) => frame.r2));
+    const rows = frames.map((frame, i) => ({ ...frame, ridgeCurve: rivals[i].curve, ridgeTestR2: rivals[i].testR2 }));
+    const columns = Object.keys(rows[0]).map((name) => [name, rows.map((row) => row[name])]);
+    return { frames: rows.length, milliseconds, ...Object.fromEntries(columns) };
+  }
+
+  /** One floor a turn: a newer job, or an order to stop, gets in between. */
+  function sweep(job, floors) {
+    if (job !== newest) return;
+    const { value, done } = floors.next();
+    postMessage({ job, done, ...value });
+    if (!done) setTimeout(sweep, 0, job, floors);
+  }
+
+  return {
+    handle({ data: task }) {
+      if (task.kind === "film") return postMessage(film(task));
+      newest = task.job;
+      if (task.kind === "sweep") sweep(task.job, Film.sweep(task));
+    },
+  };
+})();
+
+if (typeof WorkerGlobalScope !== "undefined") onmessage = Jobs.handle;

@@ -8,7 +8,7 @@ const Playground = (() => {
   const SWEEP_AFTER = 250; // milliseconds of quiet before the floors are computed
   const $ = (id) => document.getElementById(id);
 
-  let state = State.fromHash(location.hash);
+  const state = State.fromHash(location.hash);
   let film = null; // the newest reply of the solver
   let frame = 0;
   let sweep = [];
@@ -77,7 +77,7 @@ const Playground = (() => {
 
   solver.onmessage = ({ data: reply }) => {
     waiting = false;
-    if (State.points(state).length >= 2 && reply.residuals[0].length === State.points(state).length) {
+    if (State.points(state).length >= 2 && reply.residual[0].length === State.points(state).length) {
       film = reply;
       frame = nearestFrame(state.time);
       drawAll();
@@ -128,9 +128,9 @@ const Playground = (() => {
   function drawAll() {
     drawPoints();
     if (film) {
-      drawBandwidth(film.time);
-      drawR2(film.time);
-      drawSpeed(film.time);
+      drawBandwidth();
+      drawR2();
+      drawSpeed();
       drawFloors();
     } else {
       for (const name of ["bandwidth", "r2", "speed", "floors"]) plots[name].clear();
@@ -158,27 +158,27 @@ const Playground = (() => {
     Points.draw(plot, points);
   }
 
-  function drawBandwidth(times) {
+  function drawBandwidth() {
     const positive = film.bandwidth.filter((value) => value > 0);
     const lowest = Math.min(...positive, Math.max(...positive) / 10);
     const hasZero = positive.length < film.frames;
     const zero = lowest / 3;
     const axis = { low: hasZero ? zero : lowest / 1.2, high: Math.max(...positive) * 1.2, log: true, names: hasZero ? [[zero, "0"]] : [] };
     plots.bandwidth.axes(timeAxis(), axis);
-    plots.bandwidth.line("line", "a", times, film.bandwidth.map((value) => value || zero));
+    plots.bandwidth.line("line", "a", film.time, film.bandwidth.map((value) => value || zero));
   }
 
-  function drawR2(times) {
+  function drawR2() {
     plots.r2.axes(timeAxis(), { low: 0, high: 1.02 });
-    plots.r2.line("train", "truth", times, film.r2);
-    plots.r2.line("ridge", "b", times, state.ridge ? film.ridgeTestR2 : []);
-    plots.r2.line("test", "a", times, film.testR2);
+    plots.r2.line("train", "truth", film.time, film.r2);
+    plots.r2.line("ridge", "b", film.time, state.ridge ? film.ridgeTestR2 : []);
+    plots.r2.line("test", "a", film.time, film.testR2);
   }
 
-  function drawSpeed(times) {
+  function drawSpeed() {
     const high = film.speed.reduce((a, b) => Math.max(a, b), state.speed) * 1.3;
     plots.speed.axes(timeAxis(), { low: Math.min(state.speed / 5, high / 10), high, log: true });
-    plots.speed.line("line", "a", times, film.speed);
+    plots.speed.line("line", "a", film.time, film.speed);
     plots.speed.rule("least", "rule", { y: state.speed });
   }
 
@@ -205,10 +205,9 @@ const Playground = (() => {
       return;
     }
     const places = gridOf(Data.SETS[state.data]);
-    plots.model.line("ridge", "b", state.ridge ? places : [], film.ridgeCurves[frame]);
-    plots.model.line("curve", "a", places, film.curves[frame]);
+    plots.model.line("ridge", "b", state.ridge ? places : [], film.ridgeCurve[frame]);
+    plots.model.line("curve", "a", places, film.curve[frame]);
     drawStems();
-    drawSpikes();
     const time = Math.max(film.time[frame], plots.r2.x.low);
     for (const name of ["bandwidth", "r2", "speed"]) plots[name].rule("cursor", "cursor", { x: time });
     plots.bandwidth.dot("dot", "dot a solid", time, film.bandwidth[frame] || plots.bandwidth.y.low);
@@ -216,32 +215,24 @@ const Playground = (() => {
     $("scrub").setAttribute("aria-valuetext", $("now").textContent);
   }
 
+  /** Residuals, and the spikes near bandwidth zero: there f moves at the training points alone,
+   * which is too narrow for the curve. */
   function drawStems() {
-    let d = "";
-    if (state.residuals) {
-      State.points(state).forEach(([x, y], i) => {
-        const left = film.residuals[frame][i];
-        d += `M${plots.model.px(x)} ${plots.model.py(y)}V${plots.model.py(y - left)}`;
-      });
-    }
-    plots.model.path("stems", "stem", d);
-  }
-
-  /** At bandwidths near zero f moves at the training points alone: too narrow for the curve. */
-  function drawSpikes() {
     const plot = plots.model;
     const set = Data.SETS[state.data];
-    const points = State.points(state);
-    let d = "";
-    points.forEach(([x, y], i) => {
+    let stems = "";
+    let spikes = "";
+    State.points(state).forEach(([x, y], i) => {
       const place = ((x - set.low) / (set.high - set.low)) * (GRID - 1);
       const left = Math.min(Math.max(Math.floor(place), 0), GRID - 2);
-      const [a, b] = film.curves[frame].slice(left, left + 2);
+      const [a, b] = film.curve[frame].slice(left, left + 2);
       const beside = plot.py(a + (place - left) * (b - a));
-      const there = plot.py(y - film.residuals[frame][i]);
-      if (Math.abs(beside - there) > 2) d += `M${plot.px(x)} ${beside}V${there}`;
+      const there = plot.py(y - film.residual[frame][i]);
+      stems += `M${plot.px(x)} ${plot.py(y)}V${there}`;
+      if (Math.abs(beside - there) > 2) spikes += `M${plot.px(x)} ${beside}V${there}`;
     });
-    plot.path("spikes", "line a spike", d);
+    plot.path("stems", "stem", state.residuals ? stems : "");
+    plot.path("spikes", "line a spike", spikes);
   }
 
   function nowText() {
@@ -323,13 +314,10 @@ const Playground = (() => {
   }
 
   return {
-    start, change, goTo, play, stop,
-    get state() { return state; },
-    set state(value) { state = value; },
+    start, change, goTo, play, stop, drawAll, remember, state,
     get film() { return film; },
     get frame() { return frame; },
     get sweep() { return sweep; },
     get playing() { return timer !== null; },
-    nearestFrame, drawFrame, drawAll, remember,
   };
 })();

@@ -145,7 +145,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
         last = len(film.train_loss) - 1
         text += " Move the slider to see the model at an earlier moment of training."
         controls = (
-            '<div class="film"><button id="film-play" type="button">Play</button>'
+            '<div class="card film"><button id="film-play" type="button">Play</button>'
             f'<input id="film-slider" type="range" min="0" max="{last}" value="{last}" '
             'aria-label="moment of training"><output id="film-text"></output></div>'
         )

@@ -34,17 +34,17 @@ def test_few_speeds_settle_on_one_that_beats_those_beside_it():
     ("n_rows", "classes", "more"),
     [
         (1499, False, set()),
-        (1500, False, {("target", "laplace-1")}),
-        (20_000, False, {("target", "laplace-1")}),
+        (1500, False, set()),
         (1499, True, set()),
         (1500, True, {("steps", "laplace-1.25")}),
         (5001, True, set()),
     ],
 )
-def test_more_rows_choose_among_more_families(n_rows, classes, more):
-    encodings = ["standard", "steps", "quantile", "target"]
-    usual = {(one, kernel) for one in encodings for kernel in Settings().families[one]}
+def test_classes_and_numbers_have_families_of_their_own(n_rows, classes, more):
+    settings = Settings()
+    usual = settings.class_families if classes else settings.families
     strata = np.zeros(n_rows, dtype=int) if classes else None
-    rows = Rows(dict.fromkeys(encodings), np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
-    families = families_for(rows)
-    assert {(one, str(kernel)) for one, kernel in families} == usual | more
+    views = dict.fromkeys(settings.class_families)
+    rows = Rows(views, np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
+    expected = {(encoding, kernel) for encoding in usual for kernel in usual[encoding]} | more
+    assert {(encoding, str(kernel)) for encoding, kernel in families_for(rows)} == expected

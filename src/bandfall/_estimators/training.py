@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -176,7 +176,10 @@ def _encoded_rows(
     each = np.arange(len(given))
     model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
     _warn_of_target(model.leaks_, target)
-    encoders, views = _encoded_views(table, codes, evidence, dtype, clock)
+    strata, settings = target.strata(values), model._settings
+    families = settings.families if strata is None else settings.class_families
+    names = families if model.kernels is None else _ENCODINGS
+    encoders, views = _encoded_views(names, table, codes, evidence, dtype, clock)
     if remote is not None:  # mean targets of the sample would leak
         views = {name: one for name, one in views.items() if not encoders[name].uses_target}
     if groups is None:
@@ -184,7 +187,7 @@ def _encoded_rows(
         groups = each
         warn_of_copies(views["standard"].Z, codes)
     backend = resolve_backend(model.device, model.memory_budget, len(given))
-    fixed = backend, target.strata(values), model.leaf_rows, model._settings, given.ordered
+    fixed = backend, strata, model.leaf_rows, settings, given.ordered
     return target, Rows(views, codes, groups, weights, *fixed), encoders
 
 
@@ -213,11 +216,17 @@ def _affordable_rows(table: Table, clock: Clock) -> np.ndarray | None:
 
 
 def _encoded_views(
-    table: Table, codes: np.ndarray, weights: Weights, dtype: np.dtype, clock: Clock
+    names: Collection[str],
+    table: Table,
+    codes: np.ndarray,
+    weights: Weights,
+    dtype: np.dtype,
+    clock: Clock,
 ) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
     """Encoders and encoded views of a prepared table, by name; none has the distances of another.
 
-    The standard encoding is always included, others if they take at most a fifth of the time left.
+    The standard encoding is always included, others with these names if they take at most a fifth
+    of the time left.
     """
     n_steps = steps_for(len(table), table.width)
     encoders: dict[str, TableEncoder] = {}
@@ -225,7 +234,8 @@ def _encoded_views(
     plains: list[np.ndarray] = []  # columns in the order of the table
     unit = 0.0
     for name, (relative, numbers, categories) in _ENCODINGS.items():
-        if categories != "onehot" and all(one.kind != "category" for one in table.readings):
+        useless = categories != "onehot" and all(one.kind != "category" for one in table.readings)
+        if useless or name not in names:
             continue
         if clock.bounded and relative * unit > _SHARE * max(clock.left, 0.0):
             clock.skip(f"the encoding {name!r} was not tried", relative * unit)

@@ -70,15 +70,14 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
     """The families that are searched for these rows: with these kernels, or those of settings."""
     if kernels is not None:
         return [Family(one, get_kernel(kernel)) for one in rows.views for kernel in kernels]
-    settings, n, classes = rows.settings, len(rows), rows.strata is not None
-    more = settings.more_for_classes if classes else settings.more_for_numbers
-    if n < settings.fold_rows or (classes and n > settings.class_rows):
-        more = {}
-    usual = settings.families
+    settings, classes = rows.settings, rows.strata is not None
+    usual = settings.class_families if classes else settings.families
+    some = classes and settings.fold_rows <= len(rows) <= settings.class_rows
+    more = settings.more_for_classes if some else {}
     return [
         Family(encoding, get_kernel(kernel))
         for encoding in rows.views
-        for kernel in (*usual.get(encoding, usual["standard"]), *more.get(encoding, ()))
+        for kernel in (*usual.get(encoding, ()), *more.get(encoding, ()))
     ]
 
 

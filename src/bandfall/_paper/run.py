@@ -46,7 +46,7 @@ class Finished:
 
     experiment: Experiment
     outcome: Outcome
-    seconds: float  # computing time of its tasks
+    seconds: float  # processor time of its tasks
     n_tasks: int
     sets: tuple[str, ...]  # the data sets it was run on
 
@@ -139,18 +139,18 @@ def _kept(
 def _compute(
     code: str, function: Callable[..., Entry], arguments: Mapping[str, object], label: str
 ) -> tuple[float, Entry]:
-    """Seconds and result of a task, on one thread, so that workers do not change results.
+    """Processor seconds and result of a task, on one thread, so workers do not change results.
 
     A result is found again if `code` (see `code_digest`), function and arguments are equal.
     """
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         with _thread_pools().limit(limits=1):
             result = function(**arguments)
     except Exception as error:
         name, _, key = label.partition(", ")
         raise TaskError(f"{name}, task {key}: {type(error).__name__}: {error}") from error
-    return time.perf_counter() - started, result
+    return time.process_time() - started, result
 
 
 @cache

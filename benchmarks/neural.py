@@ -18,7 +18,7 @@ import torch
 from joblib import Parallel, delayed
 
 from bandfall import KernelDescentRegressor, NeuralDescentRegressor
-from bandfall._paper.networks import train_network
+from bandfall._paper.figures import train_network
 from bandfall.datasets import make_sine, paper_splits
 from bandfall.neural import TangentDescent, make_network, train_plain
 

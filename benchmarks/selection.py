@@ -24,8 +24,7 @@ from bandfall import (
     KernelRidgeMML,
     floor_sweep,
 )
-from bandfall._paper.curves import floor_grid
-from bandfall._paper.double_descent import FLOORS
+from bandfall._paper.double_descent import FLOORS, floor_grid
 from bandfall.descent import Euler, Flow
 from bandfall.rivals import permutation_folds
 

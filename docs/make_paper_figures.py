@@ -25,7 +25,7 @@ def draw(data, out=Path("out/paper")):
     (finished,) = run_experiments(
         select(["figure4"]), data=Data(data), size=FULL, out=out, n_jobs=-1
     )
-    return finished.outcome.figure
+    return finished.figure
 
 
 def darken(figure, ink="#ced6dd"):

@@ -78,7 +78,7 @@ BUDGET = {
     "_fitting": 1640,
     "_models": 1300,
     "_onnx": 1020,
-    "_paper": 2020,
+    "_paper": 1860,
     "_products": 4970,
     "_search": 2800,
     "_targets": 958,

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 torch = pytest.importorskip("torch")
 
 from bandfall import NeuralDescentRegressor, neural  # noqa: E402
-from bandfall._paper.networks import NETWORKS, train_network  # noqa: E402
+from bandfall._paper.figures import NETWORKS, train_network  # noqa: E402
 from bandfall.datasets import make_sine  # noqa: E402
 from bandfall.neural import PlainDescent, PlainNetwork, train_plain  # noqa: E402
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from bandfall._paper.score_tables import published_cells
+from bandfall._paper.tables import published_cells
 from bandfall.datasets._sources import SOURCES
 from published_tex import read_tables
 from shared_files import shared_file

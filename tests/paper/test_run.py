@@ -9,8 +9,7 @@ import pytest
 from joblib import parallel_config
 
 from bandfall import __version__
-from bandfall._paper.experiment import FULL, Claim, Data, Experiment, Outcome, Size, Task
-from bandfall._paper.layout import TextTable
+from bandfall._paper.experiment import FULL, Claim, Data, Experiment, Outcome, Size, Task, TextTable
 from bandfall._paper.report import read_summaries, write_outcome
 from bandfall._paper.run import (
     TaskError,
@@ -69,8 +68,8 @@ def tasks_done(out):
 
 def test_an_outcome_sees_results_in_the_order_of_the_tasks(tmp_path):
     (finished,) = run(tmp_path)
-    assert [row for (row,) in finished.outcome.tables[0].rows] == ["0", "1", "2", "3", "4", "5"]
-    assert finished.outcome.claims[0].holds
+    assert [row for (row,) in finished.tables[0].rows] == ["0", "1", "2", "3", "4", "5"]
+    assert finished.claims[0].holds
     assert finished.n_tasks == 6
 
 
@@ -81,7 +80,7 @@ def test_an_interrupted_run_continues(tmp_path):
     CALLS[:] = ["resumed"]
     (finished,) = run(tmp_path, toy(interrupted))
     assert CALLS == ["resumed", 3, 4, 5]
-    assert finished.outcome.claims[0].holds
+    assert finished.claims[0].holds
     assert tasks_done(tmp_path) == [3, 3]
 
 
@@ -90,7 +89,8 @@ def test_the_number_of_workers_and_the_backend_do_not_matter(tmp_path, backend):
     (alone,) = run(tmp_path / "1", n_jobs=1)
     with parallel_config(backend=backend):
         (together,) = run(tmp_path / "2", n_jobs=2)
-    assert together.outcome == alone.outcome
+    assert together.claims == alone.claims
+    assert together.tables == alone.tables
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -101,7 +101,7 @@ def test_a_failing_task_is_named(tmp_path, n_jobs):
 
 def test_several_experiments_share_the_pool_and_finish_on_their_own(tmp_path):
     finished = run(tmp_path, toy(name="one"), toy(name="two", n_tasks=2, offset=9))
-    assert {f.experiment.name: f.n_tasks for f in finished} == {"one": 6, "two": 2}
+    assert {f.name: f.n_tasks for f in finished} == {"one": 6, "two": 2}
 
 
 def test_progress_counts_all_work(tmp_path):
@@ -119,10 +119,10 @@ def test_missing_modules_are_named():
 @pytest.mark.parametrize(("size", "holds"), [(FULL, True), (SIZE, None)])
 def test_outcomes_survive_the_disk(tmp_path, size, holds):
     (finished,) = run(tmp_path, size=size)
-    written = write_outcome(finished, size, tmp_path)
-    assert read_summaries(tmp_path, ["missing", "toy"]) == [written]
-    assert written.complete == (size == FULL)
-    assert written.claims[0].holds is holds
+    write_outcome(finished, tmp_path)
+    assert read_summaries(tmp_path, ["missing", "toy"]) == [finished]
+    assert finished.complete == (size == FULL)
+    assert finished.claims[0].holds is holds
     assert (tmp_path / "tables/toy.csv").read_text().splitlines() == ["key", *"012345"]
     assert "\\toprule" in (tmp_path / "tables/toy.tex").read_text()
 
@@ -157,7 +157,7 @@ def test_a_torn_line_of_the_runs_is_left_out(tmp_path):
 def test_results_of_other_inputs_are_not_used(tmp_path):
     run(tmp_path)
     (finished,) = run(tmp_path, toy(offset=1))
-    assert finished.outcome.claims[0].evidence == "91"
+    assert finished.claims[0].evidence == "91"
     assert tasks_done(tmp_path) == [6, 1]  # five squares are known
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_result_is_computed_again(tmp_path):
     for path in sorted(tmp_path.rglob("output.pkl"))[:4]:
         path.write_bytes(b"\x80torn")
     (finished,) = run(tmp_path)
-    assert finished.outcome.claims[0].holds
+    assert finished.claims[0].holds
 
 
 def test_the_digest_covers_what_computes_and_nothing_else(tmp_path):

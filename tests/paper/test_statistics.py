@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 
-from bandfall._paper.curves import error_curve, floor_grid
-from bandfall._paper.double_descent import FLOORS
-from bandfall._paper.score_tables import quartiles, superiority_p_value
+from bandfall._paper.double_descent import FLOORS, error_curve, floor_grid
+from bandfall._paper.tables import quartiles, superiority_p_value
 
 SCORES = st.floats(-3, 1)
 

@@ -15,18 +15,16 @@ from rich.text import Text
 
 from bandfall._cli.options import option
 from bandfall._cli.terminal import FAILURE, INTERRUPTED, Bar, fail, print_table, stdout
-from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment
-from bandfall._paper.layout import plain
+from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment, plain
 from bandfall._paper.registry import EXPERIMENTS, select
 from bandfall._paper.report import (
-    Summary,
     SummaryError,
     read_summaries,
     write_html,
     write_markdown,
     write_outcome,
 )
-from bandfall._paper.run import TaskError, missing_modules, read_runs, run_experiments
+from bandfall._paper.run import Finished, TaskError, missing_modules, read_runs, run_experiments
 from bandfall.datasets._real import whereabouts
 from bandfall.datasets._sources import SOURCES
 
@@ -94,7 +92,8 @@ def run(
         )
         with closing(finished):
             for experiment in finished:
-                _show(write_outcome(experiment, size, out), console)
+                write_outcome(experiment, out)
+                _show(experiment, console)
     console.print(f"Figures, tables and summaries are in {escape(str(out))}")
     if missing:
         names_of_missing = ", ".join(DATASETS[dataset] for dataset in missing)
@@ -161,13 +160,13 @@ def _chosen(names: list[str], console: Console) -> list[Experiment]:
     return runnable
 
 
-def _show(summary: Summary, console: Console) -> None:
+def _show(finished: Finished, console: Console) -> None:
     """Print the last table (for scores: the comparison) and the claims."""
-    console.print(f"\n[bold]{summary.name}[/bold] {summary.title} ({summary.seconds:.0f} s)")
-    for table in summary.tables[-1:]:
+    console.print(f"\n[bold]{finished.name}[/bold] {finished.title} ({finished.seconds:.0f} s)")
+    for table in finished.tables[-1:]:
         _print_table(table.caption, table.header, table.rows)
-    part = "" if summary.complete else f" ({100 * summary.seeds:g} % of the seeds)"
-    for claim in summary.claims:
+    part = "" if finished.complete else f" ({100 * finished.seeds:g} % of the seeds)"
+    for claim in finished.claims:
         style = {True: "green", False: "red", None: ""}[claim.holds]
         line = Text.assemble((f"{claim.verdict}{part}", style), f": {claim.text}: {claim.evidence}")
         console.print(line)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bandfall._paper.descriptions import DESCRIPTIONS
 from bandfall._paper.double_descent import DOUBLE_DESCENT
 from bandfall._paper.experiment import Experiment
-from bandfall._paper.networks import FIGURE3
-from bandfall._paper.score_tables import SCORE_TABLES
-from bandfall._paper.shift import FIGURE2
-from bandfall._paper.stages import FIGURE5
+from bandfall._paper.figures import FIGURES
+from bandfall._paper.tables import TABLES
 
-_ALL = (*DOUBLE_DESCENT, FIGURE2, FIGURE3, FIGURE5, *DESCRIPTIONS, *SCORE_TABLES)
-EXPERIMENTS = {e.name: e for e in sorted(_ALL, key=lambda experiment: experiment.name)}
+_ALL = sorted((*DOUBLE_DESCENT, *FIGURES, *TABLES), key=lambda experiment: experiment.name)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 
 def select(names: Sequence[str]) -> list[Experiment]:

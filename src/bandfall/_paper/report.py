@@ -6,23 +6,22 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from importlib.resources import files
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 from bandfall._paper.experiment import (
     AGREES,
-    DATASETS,
-    FULL,
+    HOLDS,
     Claim,
     Comparison,
     Entry,
-    Size,
+    TextTable,
+    plain,
+    resource,
 )
-from bandfall._paper.layout import TextTable, plain
 from bandfall._paper.run import Finished, code_digest
 
 
@@ -30,99 +29,39 @@ class SummaryError(Exception):
     """A summary on disk cannot be read; the message is for the user."""
 
 
-@dataclass(frozen=True)
-class Summary:
-    """The stored part of a finished experiment; see `Outcome` and `Finished`."""
-
-    name: str
-    code: str  # digest of the code that computed it, see `code_digest`
-    title: str
-    caption: str
-    seconds: float
-    n_tasks: int
-    complete: bool  # whether all seeds were run
-    seeds: float
-    has_figure: bool
-    tables: list[TextTable]
-    comparisons: list[Comparison]
-    claims: list[Claim]
-    notes: list[str]
-
-    @property
-    def label(self) -> str:
-        """The name for readers."""
-        return _label(self.name)
-
-    @property
-    def timing(self) -> str:
-        """Number of tasks, part of the paper's seeds, and computing time."""
-        share = "all seeds" if self.complete else f"{100 * self.seeds:g} % of the seeds"
-        return f"{self.n_tasks} tasks, {share}, {_duration(self.seconds)} of computing time."
-
-    @property
-    def verdicts(self) -> list[str]:
-        """The verdict on every cell."""
-        return [comparison.verdict for comparison in self.comparisons]
-
-    @property
-    def holds(self) -> list[bool | None]:
-        """Whether each claim holds."""
-        return [claim.holds for claim in self.claims]
-
-
-def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
+def write_outcome(finished: Finished, out: Path) -> None:
     """Write figure, tables and summary of one experiment to folders below `out`."""
-    experiment, outcome = finished.experiment, finished.outcome
     for folder in ("figures", "tables", "summaries"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    if outcome.figure is not None:
-        path = out / "figures" / experiment.name
+    if finished.figure is not None:
+        path = out / "figures" / finished.name
         # No date in the file: the same numbers give the same bytes.
-        outcome.figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
-        outcome.figure.savefig(path.with_suffix(".png"), dpi=200)
-    for table in outcome.tables:
+        finished.figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+        finished.figure.savefig(path.with_suffix(".png"), dpi=200)
+    for table in finished.tables:
         path = out / "tables" / table.name
         page = f"{table.caption}\n\n{table.markdown()}\n"
         path.with_suffix(".md").write_text(page, encoding="utf-8")
         path.with_suffix(".tex").write_text(table.latex(), encoding="utf-8")
         path.with_suffix(".csv").write_text(table.csv(), encoding="utf-8")
-    notes = list(outcome.notes)
-    absent = [name for key, name in DATASETS.items() if key not in finished.sets]
-    if experiment.real_data and absent:
-        notes.append(f"Not run on these data sets: {', '.join(absent)}.")
-    summary = Summary(
-        name=experiment.name,
-        code=code_digest(),
-        title=experiment.title,
-        caption=experiment.caption,
-        seconds=round(finished.seconds, 2),
-        n_tasks=finished.n_tasks,
-        complete=size == FULL or not experiment.seeded,
-        seeds=size.seeds,
-        has_figure=outcome.figure is not None,
-        tables=list(outcome.tables),
-        comparisons=list(outcome.comparisons),
-        claims=list(outcome.claims),
-        notes=notes,
-    )
-    text = json.dumps(asdict(summary), indent=1, ensure_ascii=False, default=np.generic.item)
-    path = out / "summaries" / f"{experiment.name}.json"
+    entry = asdict(replace(finished, figure=None))
+    text = json.dumps(entry, indent=1, ensure_ascii=False, default=np.generic.item)
+    path = out / "summaries" / f"{finished.name}.json"
     path.write_text(text + "\n", encoding="utf-8")
-    return summary
 
 
-def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
-    """The summaries below `out` of the experiments `names`, in this order, without missing ones."""
+def read_summaries(out: Path, names: Iterable[str]) -> list[Finished]:
+    """The experiments `names` in this order, without those that have no summary below `out`."""
     paths = (out / "summaries" / f"{name}.json" for name in names)
     return [_read(path) for path in paths if path.exists()]
 
 
-def _read(path: Path) -> Summary:
+def _read(path: Path) -> Finished:
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
         for name, kind in {"tables": TextTable, "comparisons": Comparison, "claims": Claim}.items():
             entry[name] = [kind(**part) for part in entry[name]]
-        return Summary(**entry)
+        return Finished(**entry)
     except (ValueError, KeyError, TypeError) as error:
         raise SummaryError(
             f"{path} is damaged or of another version; run {path.stem} again, which computes "
@@ -131,33 +70,44 @@ def _read(path: Path) -> Summary:
 
 
 def write_html(
-    summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
+    summaries: Sequence[Finished], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
     """Write a self-contained page with the PNG files of `figures`, without scripts."""
     images = {
-        s.name: base64.b64encode((figures / f"{s.name}.png").read_bytes()).decode()
-        for s in summaries
-        if s.has_figure
+        image.stem: "data:image/png;base64," + base64.b64encode(image.read_bytes()).decode()
+        for image in _images(summaries, figures)
     }
     _write("report.html.jinja", summaries, runs, path, images)
 
 
 def write_markdown(
-    summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
+    summaries: Sequence[Finished], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
     """Write the report as Markdown; compressed figures go into a folder named after the file."""
-    images = path.with_suffix("")
+    folder = path.with_suffix("")
     path.parent.mkdir(parents=True, exist_ok=True)
-    images.mkdir(exist_ok=True)
-    for s in summaries:
-        if s.has_figure:
-            _compress(figures / f"{s.name}.png", images / f"{s.name}.png")
-    _write("report.md.jinja", summaries, runs, path, images.name)
+    folder.mkdir(exist_ok=True)
+    images = _images(summaries, figures)
+    for image in images:
+        _compress(image, folder / image.name)
+    places = {image.stem: f"{folder.name}/{image.name}" for image in images}
+    _write("report.md.jinja", summaries, runs, path, places)
+
+
+def _images(summaries: Sequence[Finished], figures: Path) -> list[Path]:
+    """The drawn figures of these experiments."""
+    paths = (figures / f"{finished.name}.png" for finished in summaries)
+    return [path for path in paths if path.exists()]
 
 
 def _write(
-    template: str, summaries: Sequence[Summary], runs: Sequence[Entry], path: Path, images: object
+    template: str,
+    summaries: Sequence[Finished],
+    runs: Sequence[Entry],
+    path: Path,
+    images: Mapping[str, str],
 ) -> None:
+    """Fill a template; `images` are the addresses of the figures by name."""
     from jinja2 import Environment, PackageLoader
     from markupsafe import Markup, escape
 
@@ -173,33 +123,34 @@ def _write(
     introduction = environment.get_template("introduction.jinja").render(
         summaries=summaries,
         runs=runs,
-        cells=[verdict for s in summaries for verdict in s.verdicts],
-        claims=[holds for s in summaries for holds in s.holds],
+        cells=[comparison.verdict for s in summaries for comparison in s.comparisons],
+        claims=[claim.verdict for s in summaries for claim in s.claims],
         code=code_digest(),
     )
-    choices = files(__package__).joinpath("choices.md").read_text(encoding="utf-8")
-    head, _, *body = [
-        [c.strip() for c in row.strip("|").split("|")] for row in choices.splitlines()
-    ]
-    caption = "Where the paper's text and the author's scripts differ, and what is done here."
     text = environment.get_template(template).render(
         summaries=summaries,
         introduction=list(filter(None, introduction.splitlines())),
         overview=_overview(summaries),
-        choices=TextTable("choices", caption, head, body),
+        choices=TextTable(**resource("choices.json")),
         images=images,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
-def _overview(summaries: Sequence[Summary]) -> TextTable:
+def _overview(summaries: Sequence[Finished]) -> TextTable:
+    """An experiment a row: how many cells agree, how many claims hold."""
+
+    def count(results: Sequence[Comparison] | Sequence[Claim], good: str) -> str:
+        n_good = sum(result.verdict == good for result in results)
+        return f"{n_good} of {len(results)}" if results else "–"
+
     rows = [
         [
-            s.label,
+            _label(s.name),
             s.title,
-            f"{s.verdicts.count(AGREES)} of {len(s.verdicts)}" if s.verdicts else "–",
-            f"{s.holds.count(True)} of {len(s.holds)}" if s.holds else "–",
+            count(s.comparisons, AGREES),
+            count(s.claims, HOLDS),
             _duration(s.seconds),
         ]
         for s in summaries

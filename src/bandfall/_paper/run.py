@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from bandfall._environment import environment_record
 from bandfall._paper.experiment import (
+    DATASETS,
     FULL,
     NOT_JUDGED,
     Data,
@@ -33,22 +34,25 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 # Rooms that the layers keep out of every experiment, and modules that only draw and print: a new
 # colour must not cost hours of computing.
 _WITHOUT_RESULTS = ("_cli", "demo", "_explore", "plotting", "report", "_drawing")
-_PRESENTATION = ("_paper/drawing.py", "_paper/layout.py", "_paper/report.py")
+_PRESENTATION = ("_paper/drawing.py", "_paper/report.py")
 
 
 class TaskError(RuntimeError):
     """A task failed; names experiment and task."""
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A finished experiment and its outcome."""
+@dataclass(frozen=True, kw_only=True)
+class Finished(Outcome):
+    """The outcome of an experiment, and how it was computed."""
 
-    experiment: Experiment
-    outcome: Outcome
+    name: str
+    title: str
+    caption: str
+    code: str  # digest of the code that computed it, see `code_digest`
     seconds: float  # processor time of its tasks
     n_tasks: int
-    sets: tuple[str, ...]  # the data sets it was run on
+    seeds: float  # share of the paper's seeds
+    complete: bool  # whether all seeds were run that it has
 
 
 def _unjudged(outcome: Outcome, size: Size) -> Outcome:
@@ -108,10 +112,22 @@ def run_experiments(
                     progress(done, total)
             in_order = {key: results[key] for key in costs}
             outcome = experiment.summarise(in_order, size)
-            if experiment.seeded and size != FULL:
-                outcome = _unjudged(outcome, size)
-            sets = data.sets if experiment.real_data else ()
-            yield Finished(experiment, outcome, seconds, len(results), sets)
+            absent = [title for key, title in DATASETS.items() if key not in data.sets]
+            if experiment.real_data and absent:
+                note = f"Not run on these data sets: {', '.join(absent)}."
+                outcome = replace(outcome, notes=[*outcome.notes, note])
+            complete = size == FULL or not experiment.seeded
+            yield Finished(
+                **vars(outcome if complete else _unjudged(outcome, size)),
+                name=experiment.name,
+                title=experiment.title,
+                caption=experiment.caption,
+                code=code,
+                seconds=round(seconds, 2),
+                n_tasks=len(results),
+                seeds=size.seeds,
+                complete=complete,
+            )
     finally:
         entry = environment_record() | {
             "experiments": list(tasks),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bandfall._estimators import KernelDescentRegressor, KernelRidgeRegressor
-from bandfall._paper.curves import sweep_scores
+from bandfall._paper.double_descent import sweep_scores
 from bandfall.datasets import Split, make_sine
 from bandfall.demo._style import BLACK, BLUE, GREY, ORANGE, styled
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall._paper.methods import descend, score_split
-from bandfall._paper.score_tables import quartiles, superiority_p_value
+from bandfall._paper.tables import quartiles, superiority_p_value
 from bandfall.datasets import Split
 from bandfall.datasets._splits import standardised
 

@@ -201,15 +201,14 @@ def test_the_second_press_ends_a_command_that_is_stuck():
 def test_the_command_writes_the_model_so_far(choice, tmp_path, monkeypatch):
     """Pressed in a process of its own, through the entry point."""
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_csv(tmp_path / "d.csv", index=False)
-    where = "FitProgress.tried" if choice == "auto" else "_PathWatch.on_fit_task_end"
+    where = "FitProgress.tried" if choice == "auto" else "Reports.task"
     message = ["", f"bandfall: {PRESSED}"] if choice == "auto" else []
     program = f"""
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from bandfall._estimators import training
-from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.progress import FitProgress, Reports
 from bandfall._cli.main import main
-from bandfall._cli.training import _PathWatch
 
 original = {where}
 presses = iter([signal.SIGINT])

@@ -12,7 +12,7 @@ import pytest
 
 from bandfall import KernelDescentRegressor
 from bandfall._cli import outputs
-from bandfall._cli.columns import feature_numbers
+from bandfall._cli.rows import feature_numbers
 from bandfall._cli.terminal import InputError
 from bandfall._files import atomic, checkpoint, model_file
 from odd_tables import table_of

@@ -20,10 +20,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
-from bandfall._cli import rivals, terminal, training
+from bandfall._cli import compare, terminal, training
 from bandfall._cli.options import Choices
 from bandfall._cli.training import make_estimator
-from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.progress import FitProgress, Reports
 from bandfall._files.checkpoint import load_path, save_path
 from bandfall.report import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
@@ -45,7 +45,7 @@ def model(csv, tmp_path):
 @pytest.fixture
 def few_rivals(monkeypatch):
     """The quick ones only."""
-    chosen = dict(list(rivals.rivals_for(np.zeros(1), False).items())[:3])
+    chosen = dict(list(compare.rivals_for(np.zeros(1), False).items())[:3])
     for module in ("compare", "report"):
         monkeypatch.setattr(f"bandfall._cli.{module}.rivals_for", lambda *_: dict(chosen))
 
@@ -139,7 +139,7 @@ class TestFit:
         assert done.exit_code == 0, done.output
 
     def test_ctrl_c_keeps_the_model_so_far(self, csv, tmp_path, monkeypatch):
-        press_ctrl_c(monkeypatch, training._PathWatch, "on_fit_task_end")
+        press_ctrl_c(monkeypatch, Reports, "task")
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--json")
         assert done.exit_code == 130
         assert "m holds the model found so far" in done.stderr
@@ -369,8 +369,8 @@ def test_compare(csv, few_rivals, quick_models):
 def test_every_rival_runs():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
-    models = rivals.rivals_for(y, False)
-    results = rivals.score_rivals(models, LabelledRows(X, y), LabelledRows(X, y))
+    models = compare.rivals_for(y, False)
+    results = compare.score_rivals(models, LabelledRows(X, y), LabelledRows(X, y))
     assert len(results) == len(models)
     assert max(one.score for one in results) > 0.9
 
@@ -400,9 +400,9 @@ def test_boosters_are_compared_where_installed(monkeypatch, package, prefix, nam
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(60, 2)))
     for y in (X[0].to_numpy(), np.where(X[0] > 0, "yes", "no")):
-        rows, model = LabelledRows(X, y), rivals.rivals_for(y, y.dtype.kind == "U")[name]
+        rows, model = LabelledRows(X, y), compare.rivals_for(y, y.dtype.kind == "U")[name]
         models = ({name: model}, {"gradient boosting": model})
-        one, same = (rivals.score_rivals(m, rows, rows)[0] for m in models)
+        one, same = (compare.score_rivals(m, rows, rows)[0] for m in models)
         assert one.name == name
         assert one.rank == same.rank
 
@@ -411,8 +411,8 @@ def test_kernel_ridge_takes_a_sample():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
     name = "kernel ridge (CV)"
-    rows, models = LabelledRows(X, y), {name: rivals.rivals_for(y, False)[name]}
-    results = rivals.score_rivals(models, rows, rows, kernel_ridge_rows=30)
+    rows, models = LabelledRows(X, y), {name: compare.rivals_for(y, False)[name]}
+    results = compare.score_rivals(models, rows, rows, kernel_ridge_rows=30)
     assert results[0].n_rows == 30
 
 

@@ -21,11 +21,10 @@ from bandfall import (
     load_model,
     save_model,
 )
-from bandfall._cli import rivals
-from bandfall._cli.training import _PathWatch
+from bandfall._cli import compare
 from bandfall._drawing.axes import number
 from bandfall._estimators import training
-from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.progress import FitProgress, Reports
 from bandfall._explore.page import WhatIf, render_explorer
 from bandfall.descent import Flow
 from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study
@@ -59,10 +58,10 @@ def page_of(findings, **options):
 @pytest.fixture(scope="module")
 def page(findings):
     train, test = rows(), rows(1)
-    models = dict(list(rivals.rivals_for(np.zeros(1), False).items())[:3])
-    results = rivals.score_rivals(models, train, test)
+    models = dict(list(compare.rivals_for(np.zeros(1), False).items())[:3])
+    results = compare.score_rivals(models, train, test)
     facts = {"seconds": 0.2, "n_rows": len(train.y)}
-    ours = rivals.RivalScore.of("ours", findings.outputs, test.y, findings.target, **facts)
+    ours = compare.RivalScore.of("ours", findings.outputs, test.y, findings.target, **facts)
     return page_of(findings, rivals=[*results, ours], model_name="ours")
 
 
@@ -348,7 +347,7 @@ class TestRivals:
     def page(self, findings, errors):
         facts = {"seconds": 0.2, "n_rows": 80, "target": findings.target}
         ours, other = (
-            rivals.RivalScore(name, {"r2": r2, "mae": 0.1}, losses=losses, **facts)
+            compare.RivalScore(name, {"r2": r2, "mae": 0.1}, losses=losses, **facts)
             for name, r2, losses in (("ours", 0.9, findings.residuals**2), ("other", 0.5, errors))
         )
         return page_of(findings, rivals=[ours, other], model_name="ours")
@@ -540,7 +539,7 @@ class TestCommand:
         assert "Predicting y" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
     def test_from_a_table_with_rivals(self, tmp_path, monkeypatch):
-        chosen = dict(list(rivals.rivals_for(np.zeros(1), False).items())[:2])
+        chosen = dict(list(compare.rivals_for(np.zeros(1), False).items())[:2])
         monkeypatch.setattr("bandfall._cli.report.rivals_for", lambda *_: chosen)
         frame().to_csv(tmp_path / "d.csv", index=False)
         out = tmp_path / "r.html"
@@ -550,7 +549,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("choice", ["auto", "kgdd"])
     def test_ctrl_c_while_training_reports_on_the_model_so_far(self, tmp_path, monkeypatch, choice):
-        where = (FitProgress, "tried") if choice == "auto" else (_PathWatch, "on_fit_task_end")
+        where = (FitProgress, "tried") if choice == "auto" else (Reports, "task")
         press_ctrl_c(monkeypatch, *where)
         frame().to_csv(tmp_path / "d.csv", index=False)
         arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html", "--no-rivals")

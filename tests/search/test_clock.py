@@ -6,12 +6,14 @@ import threading
 import pytest
 from numpy.testing import assert_allclose
 
+from bandfall import KernelDescentRegressor
 from bandfall._search.clock import (
     FINAL_FITS,
     FINALISTS,
     SEARCH,
     STAGES,
     Clock,
+    PathProgress,
     observed_by,
 )
 
@@ -322,3 +324,14 @@ def test_an_observer_sees_the_clocks_of_fits():
     assert clock.observed
     assert not Clock().observed
     assert set(STAGES) == {"search", "finalists", "final fits", "summary"}
+
+
+def test_an_observer_sees_the_share_of_a_path():
+    seen = []
+    with observed_by(seen.append):
+        KernelDescentRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
+    (progress,) = seen
+    assert 0.0 < progress.share() <= 1.0
+    for progress.r2, share in ((-0.1, 0.0), (0.9, 1 / 3), (1.0, 1.0)):
+        assert_allclose(progress.share(), share)
+    assert PathProgress(1.0).share() == 0.0

@@ -1,18 +1,52 @@
-"""``bandfall compare``."""
+"""``bandfall compare``: other models, each with its usual settings, on the same held-out rows."""
 
 from __future__ import annotations
 
+import time
+from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 
 import numpy as np
+import pandas as pd
 from rich.text import Text
+from sklearn.base import is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from bandfall._cli.options import Choices, Roles, Style, command
-from bandfall._cli.rivals import rivals_for, score_rivals
 from bandfall._cli.rows import Dataset, load_table, split_table
-from bandfall._cli.terminal import InputError, print_json, print_table
-from bandfall._cli.training import make_estimator
-from bandfall.report import RivalScore
+from bandfall._cli.terminal import Bar, InputError, print_json, print_table
+from bandfall._cli.training import fit_arguments, make_estimator
+from bandfall._estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
+from bandfall._estimators.view import last_step
+from bandfall._search.clock import observed_by
+from bandfall._targets import Classes, Numbers, Target
+from bandfall._typing import Estimator
+from bandfall.report import LabelledRows, RivalScore
+from bandfall.tables import TableEncoder
+
+ScoredRows = LabelledRows | Dataset  # features, targets, weights
+_BOOSTERS = {
+    "LightGBM": ("lightgbm", "LGBM", {"verbosity": -1}),
+    "XGBoost": ("xgboost", "XGB", {"verbosity": 0}),
+    "CatBoost": ("catboost", "CatBoost", {"verbose": 0, "allow_writing_files": False}),
+}
+_SINGLE = ("gradient boosting", *_BOOSTERS)  # these predict one target
 
 
 @command(required="targets", without="keep model max_seconds checkpoint")
@@ -59,3 +93,99 @@ def _scored(rows: Dataset, held_out: Dataset, choices: Choices) -> list[RivalSco
     with rows.style.as_usual():
         scored = score_rivals(models, rows, held_out, seed=choices.seed, groups=rows.group)
     return sorted(scored, key=lambda one: one.rank)
+
+
+def rivals_for(y: np.ndarray, classes: bool, seed: int = 0) -> dict[str, Estimator]:
+    """Name and estimator, from simple to strong, for these training targets."""
+    kind = "Classifier" if classes else "Regressor"
+    boosters = {}
+    for name, (package, prefix, silent) in _BOOSTERS.items():
+        with suppress(ImportError):
+            cls = getattr(import_module(package), prefix + kind)
+            boosters[name] = cls(random_state=seed, **silent)
+    if not classes:
+        bandwidths = np.geomspace(0.1, 100.0, 13)  # tables with many features need wide ones
+        return {
+            "mean of the target": DummyRegressor(),
+            "linear (ridge, CV)": _scaled(RidgeCV(np.geomspace(1e-3, 1e3, 7))),
+            "nearest neighbours (k = 5)": _scaled(KNeighborsRegressor()),
+            "random forest": RandomForestRegressor(n_estimators=100, random_state=seed),
+            "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
+            **boosters,
+            "kernel ridge (CV)": _scaled(KernelRidgeCV(bandwidths=bandwidths, cv="loo")),
+        }
+    models = {
+        "shares of the classes": DummyClassifier(strategy="prior"),
+        "linear (logistic)": _scaled(LogisticRegression(max_iter=1000)),
+        "nearest neighbours (k = 5)": _scaled(KNeighborsClassifier()),
+        "random forest": RandomForestClassifier(n_estimators=100, random_state=seed),
+        "gradient boosting": HistGradientBoostingClassifier(random_state=seed),
+        **boosters,
+    }
+    n_folds = 5  # of Platt's scaling, which needs as many rows in each class
+    if np.unique(y, return_counts=True)[1].min() >= n_folds:
+        platt = CalibratedClassifierCV(SVC(random_state=seed), cv=n_folds)
+        models["support vectors (Platt)"] = _scaled(platt)
+    return models
+
+
+def _scaled(model: Estimator) -> Estimator:
+    return make_pipeline(StandardScaler(), model)
+
+
+def score_rivals(
+    models: dict[str, Estimator],
+    train: ScoredRows,
+    test: ScoredRows,
+    *,
+    seed: int = 0,
+    groups: np.ndarray | None = None,
+    kernel_ridge_rows: int = 1000,
+) -> list[RivalScore]:
+    """Fit every model on the same rows and score it on the same held-out rows.
+
+    Self-tuning models hold out whole `groups` of training rows. Cross-validated kernel ridge
+    regression, which costs n³ per bandwidth, gets at most `kernel_ridge_rows`.
+    """
+    results: list[RivalScore] = []
+    tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
+    plain = _plain_numbers(*tables)
+    labels, codes = np.unique(train.y, return_inverse=True)  # XGBoost takes codes only
+    few_cells = plain[0].size < 1_000_000  # for which several threads are slower
+    with Bar("compare") as bar, observed_by(bar.follow):
+        for i, (name, model) in enumerate(models.items(), 1):
+            bar.describe(f"compare: {name} ({i} of {len(models)})")
+            last, classes = last_step(model), is_classifier(model)
+            ours = isinstance(last, BandfallRegressor | BandfallClassifier)
+            X, X_test = tables if ours else plain
+            y = codes if classes and not ours else train.y
+            rows = np.arange(len(y))
+            if isinstance(last, KernelRidgeCV):
+                rows = np.sort(np.random.default_rng(seed).permutation(rows)[:kernel_ridge_rows])
+            given = [None if one is None else one[rows] for one in (train.weights, groups)]
+            extra = fit_arguments(model, given[0], given[1])
+            fitted = MultiOutputRegressor(model) if y.ndim == 2 and name in _SINGLE else model
+            start = time.monotonic()
+            with threadpool_limits(1, "openmp") if few_cells else nullcontext():
+                try:
+                    fitted.fit(X.iloc[rows], y[rows], **extra)
+                except ValueError as error:  # names the column that is wrong
+                    raise InputError(str(error)) from error
+                seconds = time.monotonic() - start
+                answers = (fitted.predict_proba if classes else fitted.predict)(X_test)
+            target: Target = Numbers.plain()
+            if classes:
+                target = Classes.plain(fitted.classes_ if ours else labels[fitted.classes_])
+            answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
+            score = partial(RivalScore.of, weights=test.weights, n_rows=len(rows), seconds=seconds)
+            results.append(score(name, answers, test.y, target))
+    return results
+
+
+def _plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Numeric tables without missing values; the encoding is learned from the first table."""
+    encoder = TableEncoder()
+    encoded = encoder.fit_transform(train, warn=False), encoder.transform(test, warn=False)
+    if not encoder.width:  # all columns are constant, but models need at least one
+        encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
+    return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])

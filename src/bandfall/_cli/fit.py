@@ -9,10 +9,9 @@ from pathlib import Path
 import typer
 from rich.text import Text
 
-from bandfall._cli.columns import quoted
 from bandfall._cli.options import Choices, Roles, Style, command, option
 from bandfall._cli.outputs import check_out, is_model, write_or_keep
-from bandfall._cli.rows import Dataset
+from bandfall._cli.rows import Dataset, quoted
 from bandfall._cli.stored import model_notes
 from bandfall._cli.terminal import (
     INTERRUPTED,
@@ -23,12 +22,11 @@ from bandfall._cli.terminal import (
     print_json,
     print_pairs,
 )
-from bandfall._cli.training import Trained, score_words, train_on, why_ended
+from bandfall._cli.training import Trained, score_words, train_on, training_pairs
 from bandfall._drawing.axes import number
 from bandfall._estimators.view import Story, answers_of, last_step, story_of
 from bandfall._files import save_model
 from bandfall._typing import JsonDict, State
-from bandfall.descent import Status
 from bandfall.tables._kinds import ID
 
 MODEL = Path("model.bandfall")
@@ -163,12 +161,7 @@ def _pairs(
     yield "estimator", type(last_step(trained.estimator)).__name__
     if trained.held_out is not None and tested is not None:
         yield from _score_pairs(tested, trained.held_out)
-    if path is not None and path.status is Status.CONSTANT_TARGET:
-        yield "training", "the target is constant: every prediction is its value"
-    elif path is not None and not rows.has_classes:
-        yield "training R²", f"{path.r2:.4f}"
-        yield "training ended", why_ended(story, path.status)
-    yield from (("skipped", what) for what in story.skipped)
+    yield from training_pairs(story)
     yield "time", f"{trained.seconds:.1f} s"
     yield "model", str(out)
 

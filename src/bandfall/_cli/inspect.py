@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from rich.filesize import decimal
 
 from bandfall._cli.options import command
 from bandfall._cli.stored import noted_kinds, unpack_rows
 from bandfall._cli.terminal import counted, print_json, print_pairs
-from bandfall._cli.training import score_words, why_ended
+from bandfall._cli.training import score_words, training_pairs, why_ended
 from bandfall._estimators.summary import member_words
 from bandfall._estimators.view import (
     Story,
@@ -71,7 +72,7 @@ def _summary(file: str, stored: ModelFile, story: Story) -> State:
             "time": path.time,
             "r2": path.r2,
             "status": path.status.value,
-            "explanation": why_ended(story, path.status),
+            "explanation": why_ended(story, path),
         }
     if story.target.classes:
         summary["classes"] = story.target.classes
@@ -102,7 +103,7 @@ def _importances(estimator: Estimator) -> dict[str, float]:
 def _pairs(summary: State, stored: ModelFile, story: Story) -> Iterator[tuple[str, str]]:
     """Everything as text: names and values."""
     classes = summary.get("classes")
-    yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
+    yield "file", f"{summary['file']} ({decimal(summary['bytes'])})"
     yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
         yield "target", f"{summary['target']} (trained from {summary['source']})"
@@ -114,8 +115,8 @@ def _pairs(summary: State, stored: ModelFile, story: Story) -> Iterator[tuple[st
         name = "held-out accuracy" if classes else "held-out R²"
         yield name, score_words(test, int(test["n_rows"])) + how
     if "path" in summary:
-        yield from _path_pairs(summary["path"], story)
-    yield from (("skipped", what) for what in story.skipped)
+        yield from _path_pairs(summary["path"])
+    yield from training_pairs(story)
     yield from (("model", f"{one.weight:.0%}: {member_words(one)}") for one in story.members)
     for name, lines in summary["encodings"].items():
         yield f"encoding {name}", "; ".join(lines)
@@ -129,7 +130,7 @@ def _pairs(summary: State, stored: ModelFile, story: Story) -> Iterator[tuple[st
     yield "written by", f"{versions} (format {summary['format_version']})"
 
 
-def _path_pairs(path: State, story: Story) -> Iterator[tuple[str, str]]:
+def _path_pairs(path: State) -> Iterator[tuple[str, str]]:
     leaves = f" in {path['n_leaves']:,} leaves" if path["n_leaves"] > 1 else ""
     yield "trained on", f"{path['n_rows']:,} rows{leaves}"
     if path["n_stages"]:
@@ -137,10 +138,6 @@ def _path_pairs(path: State, story: Story) -> Iterator[tuple[str, str]]:
         ends = " → ".join(dict.fromkeys(f"{bandwidth:.3g}" for bandwidth in bandwidths))
         stages = f"{counted(path['n_stages'], 'stage')} of kernel {path['kernel']}"
         yield "path", f"{stages}, bandwidth {ends}"
-    if not story.target.classes:
-        yield "training R²", f"{path['r2']:.4f}"
-    if not (story.members and story.members[0].candidate.width):
-        yield "training ended", path["explanation"]
 
 
 def _listed(stored: ModelFile) -> str:
@@ -155,11 +152,3 @@ def _listed(stored: ModelFile) -> str:
 def _most_important(shares: list[tuple[str, float]]) -> str:
     more = f" and {len(shares) - 12} more" if len(shares) > 12 else ""
     return ", ".join(f"{name} {share:.0%}" for name, share in shares[:12]) + more
-
-
-def _size(n_bytes: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} GB"

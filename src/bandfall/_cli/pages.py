@@ -10,11 +10,10 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.columns import require_columns
 from bandfall._cli.options import Choices, Roles, Style
 from bandfall._cli.outputs import is_model
 from bandfall._cli.read_table import name_of
-from bandfall._cli.rows import targets_of
+from bandfall._cli.rows import require_columns, targets_of
 from bandfall._cli.stored import features_of, model_notes, read_for, trained_on, unpack_rows
 from bandfall._cli.terminal import Bar, InputError, note
 from bandfall._cli.training import train_on

@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.columns import Features, require_columns
 from bandfall._cli.options import Style, command, option
 from bandfall._cli.outputs import PREDICTION, check_out, is_predictions, write_page
 from bandfall._cli.read_table import name_of
-from bandfall._cli.rows import targets_of
+from bandfall._cli.rows import Features, require_columns, targets_of
 from bandfall._cli.stored import features_of, noted_words, only_numbers, read_for, trained_on
 from bandfall._cli.terminal import Bar, InputError, note, print_json
 from bandfall._cli.training import score_words

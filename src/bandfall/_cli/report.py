@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from bandfall._cli.compare import rivals_for, score_rivals
 from bandfall._cli.options import Choices, Roles, Style, argument, command, option
 from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.pages import model_of, studied, target_of
-from bandfall._cli.rivals import rivals_for, score_rivals
 from bandfall._cli.terminal import note, print_json
 from bandfall._estimators.view import last_step, step_names
 from bandfall._files import ModelFile

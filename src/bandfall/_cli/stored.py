@@ -16,9 +16,9 @@ import pandas as pd
 from sklearn.utils import get_tags
 
 from bandfall._checks import check_instance
-from bandfall._cli.columns import Features, check_finite, feature_numbers, require_columns
 from bandfall._cli.options import Style
 from bandfall._cli.read_table import read_file
+from bandfall._cli.rows import Features, check_finite, feature_numbers, require_columns
 from bandfall._cli.terminal import InputError
 from bandfall._cli.training import Trained
 from bandfall._estimators.view import feature_names_of, last_step

@@ -28,7 +28,7 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bandfall._search.clock import Clock
+from bandfall._search.clock import Progress as Work
 
 # Exit codes, documented in `docs/cli.md`.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -164,8 +164,8 @@ def _warnings_as_notes() -> Iterator[None]:
 class Bar(Progress):
     """A bar with the time left, on standard error, for slow work in a terminal.
 
-    It appears after `after` seconds. The clock of a fit is read at every drawing, so the bar moves
-    however long a single step takes. `also` is called with the share of work done at every
+    It appears after `after` seconds. The progress of a fit is read at every drawing, so the bar
+    moves however long a single step takes. `also` is called with the share of work done at every
     drawing, even without a terminal.
     """
 
@@ -179,7 +179,7 @@ class Bar(Progress):
     ):
         console = console or Console(stderr=True)
         self._also, self._appears = also, time.monotonic() + after
-        self._clock: Clock | None = None
+        self._fit: Work | None = None
         self._share = 0.0
         super().__init__(
             TextColumn("{task.description}"),
@@ -201,7 +201,7 @@ class Bar(Progress):
         """Begin another piece of work, at 0 %."""
         for task in self.task_ids:
             self.remove_task(task)
-        self._clock, self._share = None, 0.0
+        self._fit, self._share = None, 0.0
         self._work = self.add_task(description, total=1.0)
 
     def reach(self, share: float) -> None:
@@ -209,14 +209,14 @@ class Bar(Progress):
         self._share = max(self._share, min(share, 1.0))
         self.update(self._work, completed=self._share)
 
-    def follow(self, clock: Clock) -> None:
+    def follow(self, fit: Work) -> None:
         """Show the progress of a fit from now on."""
-        self._clock = clock
+        self._fit = fit
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """What rich draws, five times a second, in a thread of its own."""
-        if self._clock is not None:
-            self.reach(self._clock.share())
+        if self._fit is not None:
+            self.reach(self._fit.share())
         if self._also is not None:
             self._also(self._share)
         return super().get_renderables() if time.monotonic() > self._appears else ()

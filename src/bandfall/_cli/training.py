@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path as File
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -17,16 +17,13 @@ import bandfall
 from bandfall._cli.options import Choices, Roles, Style
 from bandfall._cli.rows import Dataset, load_table, only_numbers, split_table
 from bandfall._cli.terminal import Bar, InputError, Watchdog, note
-from bandfall._estimators import (
-    KernelDescentRegressor,
-    KernelRidgeCV,
-)
+from bandfall._estimators import KernelDescentRegressor, KernelRidgeCV
 from bandfall._estimators.view import Story, last_step, last_step_prefix, story_of
 from bandfall._products import check_device
 from bandfall._search.clock import observed_by
 from bandfall._targets.scores import Scores
 from bandfall._typing import Estimator, JsonDict, Weights
-from bandfall.descent import Status
+from bandfall.descent import Path, Status
 
 FEW_ROWS = 10  # a score on fewer rows is little more than chance
 
@@ -103,17 +100,13 @@ def _train(
     estimator: Estimator,
     table: Dataset,
     progress: Callable[[float], None] | None,
-    checkpoint: Path | None,
+    checkpoint: File | None,
 ) -> bool:
     """Fit with a progress bar; return whether Ctrl-C ended it."""
     model, interrupted = last_step(estimator), False
-    # Callbacks need scikit-learn 1.9.
-    watched = isinstance(model, KernelDescentRegressor) and hasattr(model, "set_callbacks")
     if table.style.missing and "missing" in model.get_params():
         model.set_params(missing=list(table.style.missing))
     with Bar("fit", progress) as bar, observed_by(bar.follow), table.style.as_usual():
-        if watched:
-            model.set_callbacks(_PathWatch(bar))
         try:
             roles = (table.weights, table.group, table.time)
             extra = fit_arguments(estimator, *roles, checkpoint=checkpoint)
@@ -129,8 +122,6 @@ def _train(
             raise InputError(f"{table.source}: {error}") from error
         finally:
             Watchdog.spares_next = False
-            if watched:
-                model.set_callbacks()
     encoders = story_of(model).encoders
     if encoders and not any(encoder.width for encoder in encoders.values()):
         raise InputError(
@@ -145,7 +136,7 @@ def fit_arguments(
     weights: Weights,
     groups: np.ndarray | None,
     time: np.ndarray | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: File | None = None,
 ) -> JsonDict:
     """Additional arguments of `fit` that the model accepts."""
     model = last_step(estimator)
@@ -158,40 +149,6 @@ def fit_arguments(
         for name, value in given.items()
         if value is not None and has_fit_parameter(model, name)
     }
-
-
-class _PathWatch:
-    """A scikit-learn callback that moves the bar by the R² of a path."""
-
-    def __init__(self, bar: Bar):
-        self._bar = bar
-
-    def setup(self, estimator: Estimator, context: object) -> None: ...
-
-    def teardown(self, estimator: Estimator, context: object) -> None: ...
-
-    def on_fit_task_begin(self, estimator: Estimator, context: object) -> None: ...
-
-    def on_fit_task_end(
-        self, estimator: Estimator, context: object, *, fitted_estimator: object = None
-    ) -> bool:
-        if isinstance(fitted_estimator, KernelDescentRegressor):
-            self._bar.reach(path_progress(fitted_estimator.path_.r2, fitted_estimator.max_r2))
-        return False
-
-
-def path_progress(r2: float, max_r2: float) -> float:
-    """Share of a training up to `max_r2` that is done; the residual falls about exponentially.
-
-    Examples
-    --------
-    >>> round(path_progress(0.9, 0.999), 3), path_progress(-0.1, 0.999), path_progress(1.0, 1.0)
-    (0.333, 0.0, 1.0)
-    """
-    if r2 >= max_r2:
-        return 1.0
-    left = max(1.0 - max_r2, 1e-4)
-    return float(np.clip(np.log1p(-min(r2, 1.0 - left)) / np.log(left), 0.0, 1.0))
 
 
 def score_words(scores: Scores, n_rows: int) -> str:
@@ -220,11 +177,25 @@ def score_words(scores: Scores, n_rows: int) -> str:
     return f"{scores['accuracy']:.1%} on {n_rows:,} rows{strange}{rest}"
 
 
-def why_ended(story: Story, status: Status) -> str:
+def why_ended(story: Story, path: Path) -> str:
     """Why training ended, in words; self-tuning models chose their stop by held-out rows."""
     tuned = {
         Status.R2_REACHED: "where held-out rows were predicted best",
         Status.TIME_REACHED: "held-out rows chose its penalty",
         Status.INTERRUPTED: "cut short",
     }
-    return tuned.get(status, status.explanation) if story.members else status.explanation
+    known = path.status.explanation
+    return tuned.get(path.status, known) if story.members else known
+
+
+def training_pairs(story: Story) -> Iterator[tuple[str, str]]:
+    """How training went, as names and values."""
+    path = story.path
+    if path is not None and path.status is Status.CONSTANT_TARGET:
+        yield "training", "the target is constant: every prediction is its value"
+    elif path is not None:
+        if not story.target.classes:
+            yield "training R²", f"{path.r2:.4f}"
+        if not (story.members and story.members[0].candidate.width):
+            yield "training ended", why_ended(story, path)
+    yield from (("skipped", what) for what in story.skipped)

@@ -184,6 +184,8 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         -------
         self
         """
+        from bandfall._search.clock import PathProgress  # predictions need no search
+
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         reports = Reports(self, X, y)
@@ -191,12 +193,13 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             check_named(checkpoint)
             check_writable(checkpoint)  # now, not after the first stage
         held_out, latest, pressed = None, None, False
+        shown = PathProgress(float(self.max_r2))
         if self.validation_fraction is not None:
             data, held_out = self._hold_out(data, self.validation_fraction)
 
         def ended(progress: Snapshot) -> bool:
             nonlocal latest
-            latest = progress
+            latest, shown.r2 = progress, progress.r2
             if checkpoint is not None:
                 _save(progress.path(), checkpoint)
             return reports.task("stage", lambda: _fitted_state(progress.path()))

@@ -15,13 +15,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Protocol
 
 SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
 PATH = 0.5  # cost of one path, in ladders of speeds, at most
 PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 
-_observer: ContextVar[Callable[[Clock], None] | None] = ContextVar("_observer", default=None)
+
+class Progress(Protocol):
+    """What an observer of fits reads."""
+
+    def share(self) -> float:
+        """Share of the work that is done, 0 to 1."""
+
+
+_observer: ContextVar[Callable[[Progress], None] | None] = ContextVar("_observer", default=None)
 
 
 def coarse(share: float) -> float:
@@ -312,9 +321,31 @@ class Clock:
         return self._share
 
 
+class PathProgress:
+    """The progress of one path up to `max_r2`: its residual falls about exponentially.
+
+    Examples
+    --------
+    >>> progress = PathProgress(0.999)
+    >>> progress.r2 = 0.9
+    >>> round(progress.share(), 3)
+    0.333
+    """
+
+    def __init__(self, max_r2: float):
+        self.r2, self._left = 0.0, max(1.0 - max_r2, 1e-4)
+        if (observer := _observer.get()) is not None:
+            observer(self)
+
+    def share(self) -> float:
+        """Share of the training that is done, 0 to 1."""
+        left = min(max(1.0 - self.r2, self._left), 1.0)
+        return math.log(left) / math.log(self._left) if self._left < 1.0 else 1.0
+
+
 @contextmanager
-def observed_by(observer: Callable[[Clock], None]) -> Iterator[None]:
-    """Pass the `Clock` of every fit inside this context to the observer when the fit begins."""
+def observed_by(observer: Callable[[Progress], None]) -> Iterator[None]:
+    """Pass the progress of every fit inside this context to the observer when the fit begins."""
     token = _observer.set(observer)
     try:
         yield

@@ -1,6 +1,5 @@
 """The scikit-learn estimators: each validates its input and calls one function."""
 
-from bandfall._estimators import storage as _storage  # noqa: F401  registers the classes for model files
 from bandfall._estimators.classifier import BandfallClassifier
 from bandfall._estimators.constant import (
     KernelFlowCV,
@@ -10,9 +9,9 @@ from bandfall._estimators.constant import (
     KernelRidgeRegressor,
 )
 from bandfall._estimators.descent import KernelDescentRegressor
-from bandfall._estimators.mlp import PaperMLPRegressor
-from bandfall._estimators.neural import NeuralDescentRegressor
+from bandfall._estimators.neural import NeuralDescentRegressor, PaperMLPRegressor
 from bandfall._estimators.regressor import BandfallRegressor
+from bandfall._files import register_estimators
 
 __all__ = [
     "BandfallClassifier",
@@ -26,3 +25,15 @@ __all__ = [
     "NeuralDescentRegressor",
     "PaperMLPRegressor",
 ]
+
+register_estimators(  # which model files may hold
+    BandfallClassifier,
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelFlowCV,
+    KernelFlowRegressor,
+    KernelRidgeCV,
+    KernelRidgeMML,
+    KernelRidgeRegressor,
+    PaperMLPRegressor,
+)

@@ -204,13 +204,13 @@ class ValidatedRegressor(NumbersRegressor):
     """Base of the regressors on numeric arrays: validates rows, shapes predictions."""
 
     _floats: ClassVar[object] = FLOATS  # allowed dtypes of X
-    _y_ndim: int
     _dtype: np.dtype  # of the features
-    _prediction_dtype: np.dtype
+    _target: Numbers  # shape and dtype of predictions
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predictions at rows of X, in the shape of y."""
-        return self._shaped(self._outputs(self._new_rows(X)))
+        outputs = self._outputs(self._new_rows(X))  # raises NotFittedError
+        return self._target.shaped(outputs)
 
     def _outputs(self, rows: np.ndarray) -> np.ndarray:
         """Predictions for validated rows, shape (m, k)."""
@@ -221,10 +221,10 @@ class ValidatedRegressor(NumbersRegressor):
     ) -> TrainingData:
         rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=self._floats)
         check_magnitudes(rows, target)
-        self._y_ndim = target.ndim
         dtype = target.dtype if target.dtype in FLOATS else np.float64
         data = TrainingData(rows, target.astype(dtype, copy=False).reshape(len(target), -1), None)
-        self._dtype, self._prediction_dtype = rows.dtype, prediction_dtype(data.y, rows.dtype)
+        self._dtype, precise = rows.dtype, prediction_dtype(data.y, rows.dtype)
+        self._target = Numbers.plain(data.y.shape[1], target.ndim, precise)
         if sample_weight is None:
             return data
         weights = _check_sample_weight(
@@ -261,10 +261,12 @@ class ValidatedRegressor(NumbersRegressor):
                 ) from error
             raise
 
-    def _shaped(self, predictions: np.ndarray) -> np.ndarray:
-        """Predictions (..., m, k) in the shape of y, in a dtype that is precise enough."""
-        shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
-        return shaped.astype(self._prediction_dtype, copy=False)
+    def _check_sizes(self, n_features: int, n_outputs: int) -> None:
+        """Raise unless attributes from a file fit these numbers of features and targets."""
+        if self._target.n_columns != n_outputs:
+            raise ValueError(f"its target has {self._target.n_columns} columns, not {n_outputs}")
+        if self.n_features_in_ != n_features or not n_features:
+            raise ValueError(f"n_features_in_={self.n_features_in_} does not fit its rows")
 
 
 @estimator
@@ -288,6 +290,8 @@ class KernelRegressor(ValidatedRegressor, Storable):
 
     def _story(self) -> Story:
         """See `story_of`."""
+        return Story(kernel_sum=self.kernel_sum_, target=self._target, dtype=self._dtype)
+
+    def _check_loaded(self) -> None:
         total: KernelSum = self.kernel_sum_
-        target = Numbers.plain(total.n_outputs, self._y_ndim, self._dtype)
-        return Story(kernel_sum=total, target=target, dtype=self._dtype)
+        self._check_sizes(total.X.shape[1], total.n_outputs)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
+from bandfall._checks import ShapeChecker, check_instance
 from bandfall._estimators.base import estimator
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import Story
@@ -133,6 +134,12 @@ memory_budget, device, n_jobs, verbose
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         outputs = np.broadcast_to(tuned.predictions, (len(tuned.held_out), rows.y.shape[1]))
         self.held_out_probabilities_ = self.average_.target.answer(outputs)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        check_instance("target", self.average_.target, Classes)
+        shapes = ShapeChecker(c=len(self.classes_), m=len(self.held_out_rows_))
+        shapes("held_out_probabilities_", self.held_out_probabilities_, "m c")
 
     def _log_probabilities(self, X: ArrayLike) -> np.ndarray:
         outputs = self._outputs(X)

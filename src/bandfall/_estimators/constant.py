@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from bandfall._checks import ShapeChecker
 from bandfall._closed_form import (
     SpectralFilter,
     Spectrum,
@@ -107,6 +108,13 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         """See `bandfall.theory.degrees_of_freedom`."""
         check_is_fitted(self)
         return self.kernel_sum_, self.weights_, self._filter
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        if len(self.kernel_sum_) != 1:
+            raise ValueError("it has more than one bandwidth")
+        if self.weights_ is not None:
+            ShapeChecker(n=len(self.X_fit_))("weights_", self.weights_, "n")
 
 
 @estimator

@@ -31,7 +31,7 @@ from bandfall._estimators.base import (
 from bandfall._estimators.progress import CallbackSupportMixin, Reports, with_callbacks
 from bandfall._estimators.view import Story
 from bandfall._files.atomic import check_writable
-from bandfall._files.checkpoint import check_named, load_path, save_path, warn_of
+from bandfall._files.checkpoint import check_named, load_path, save_path
 from bandfall._products import check_device
 from bandfall._typing import ArrayLike, State
 from bandfall._warnings import warn_caller
@@ -201,7 +201,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             nonlocal latest
             latest, shown.r2 = progress, progress.r2
             if checkpoint is not None:
-                _save(progress.path(), checkpoint)
+                save_path(progress.path(), checkpoint)
             return reports.task("stage", lambda: _fitted_state(progress.path()))
 
         try:
@@ -277,7 +277,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                 previous = previous.truncate(time=max_time, backend=backend)
             path = resume_path(previous.replace(solver=solver), **how)
         if checkpoint is not None:
-            _save(path, checkpoint)
+            save_path(path, checkpoint)
         return path
 
     def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
@@ -315,9 +315,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         rows = self._new_rows(X)
         backend = self._backend(len(self.path_.X))
         if not len(self.path_):  # nothing was left to train
-            yield self._shaped(self._outputs(rows))
+            yield self._target.shaped(self._outputs(rows))
         for predictions in self.path_.evaluate_staged(rows, backend=backend):
-            yield self._shaped(predictions)
+            yield self._target.shaped(predictions)
 
     def _story(self) -> Story:
         return replace(super()._story(), path=self.path_, cuttable=True)
@@ -383,14 +383,6 @@ def _begun(
             f"{', '.join(changed)}); remove it, or name another file"
         )
     return path
-
-
-def _save(path: Path, file: File) -> None:
-    """Replace the checkpoint; warn if that fails, because a full disk must not end the training."""
-    try:
-        save_path(path, file)
-    except OSError as error:
-        warn_of(error, file, "it holds an earlier stage, and training goes on")
 
 
 def _fitted_state(path: Path) -> State:

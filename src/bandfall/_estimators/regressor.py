@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bandfall._checks import ShapeChecker, check_instance, check_sizes
 from bandfall._estimators.base import NumbersRegressor
 from bandfall._estimators.input import new_table
 from bandfall._estimators.self_tuning import SelfTuning
@@ -224,6 +225,23 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
             rows.backend,
         )
         self.held_out_rows_ = self._numbers_given(self._intervals.rows)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        average, intervals = self.average_, self._intervals
+        check_instance("target", average.target, Numbers)
+        shapes = ShapeChecker(k=average.target.n_columns)
+        shapes("scores", intervals.scores, "m k")
+        scale = average.target.scale
+        check_sizes("one over scale", 1.0 / scale, 1.0)
+        check_sizes("residuals", intervals.residuals / scale)
+        check_sizes("weights", intervals.weights)
+        if np.ndim(intervals.predictions) != average.target.ndim:
+            raise ValueError("predictions do not have the shape of the target")
+        if not np.array_equal(self._numbers_given(intervals.rows), self.held_out_rows_):
+            raise ValueError("the rows of intervals are not held_out_rows_")
+        if intervals.method == "metric" and not average.complete:
+            raise ValueError("intervals depend on missing rows")
 
 
 def _checked_levels(name: str, levels: ArrayLike) -> np.ndarray:

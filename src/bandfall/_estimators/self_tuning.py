@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from bandfall._checks import ShapeChecker, check_positions
 from bandfall._estimators.base import Count, Jobs, Seed, Storable, count, estimator, number
 from bandfall._estimators.input import new_table
 from bandfall._estimators.progress import CallbackSupportMixin, with_callbacks
@@ -274,6 +275,34 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
         """Convert indices of used rows to indices of the rows given to `fit`."""
         return rows if self._used_rows is None else self._used_rows[rows]
+
+    def _check_loaded(self) -> None:
+        """Raise unless fitted attributes from a file fit together."""
+        average = self.average_
+        if average.schema.width != self.n_features_in_:
+            raise ValueError("an encoder does not fit n_features_in_")
+        names, known = getattr(self, "feature_names_in_", None), average.schema.names
+        if names is not None and known is not None and known != names.tolist():
+            raise ValueError("an encoder does not fit feature_names_in_")
+        self._check_rows(average.n_rows)
+        shapes = ShapeChecker(d=self.n_features_in_)
+        shapes("feature_importances_", self.feature_importances_, "d", allowed="any")
+        for name, column in self.selection_.items():
+            if column.ndim != 1:
+                raise ValueError(f"selection_[{name!r}] must be a column")
+        if len({len(column) for column in self.selection_.values()}) > 1:
+            raise ValueError("the columns of selection_ differ in length")
+
+    def _check_rows(self, n_rows: int) -> None:
+        rows, used = self.held_out_rows_, self._used_rows
+        check_positions("held_out_rows_", rows)
+        if used is not None and (
+            used.dtype.kind != "i" or used.shape != (n_rows,) or np.any(np.diff(used) <= 0)
+        ):
+            raise ValueError("_used_rows must hold the indices of the used rows, in order")
+        known = (rows >= 0) & (rows < n_rows) if used is None else np.isin(rows, used)
+        if not np.all(known):
+            raise ValueError("held_out_rows_ points outside the training rows")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "average_")

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall._estimators.arrays import as_numpy, is_dask
+from bandfall._estimators.arrays import as_numpy, is_dask, row_blocks
 from bandfall._estimators.base import chosen_kernels
 from bandfall._estimators.input import TrainingTable, training_table, warn_of_copies
 from bandfall._estimators.progress import FitProgress, Reports
-from bandfall._estimators.remote_rows import RemoteRows
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
+from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
 from bandfall._models.average import Average
 from bandfall._models.leaks import leaks
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._products import resolve_backend
+from bandfall._products.dask_cluster import connect, is_cluster, log
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
 from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock, coarse
@@ -39,6 +40,9 @@ from bandfall._warnings import warn_caller
 from bandfall.kernels._kernel import Kernel
 from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
+
+if TYPE_CHECKING:
+    from bandfall._products.dask_blocks import Blocks
 
 # From this number of rows, or of rows² × columns, on, everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -78,15 +82,12 @@ def train(
     checkpoint: str | PathLike[str] | None,
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
-    kernels = chosen_kernels(model.kernels)
-    clock = model._clock
+    kernels, clock = chosen_kernels(model.kernels), model._clock
     store = None if checkpoint is None else LeafFolder(checkpoint)
     class_weight = getattr(model, "class_weight", None)
     remote = None
-    if is_dask(X) and all(
-        one is None for one in (sample_weight, groups, time, store, class_weight)
-    ):
-        remote = RemoteRows.of(model.target_kind, X, y, model.device, model.leaf_rows)
+    if all(one is None for one in (sample_weight, groups, time, store, class_weight)):
+        remote = RemoteRows.of(model, X, y)
     if remote is not None:
         X, y = remote.sample()
     X, y, sample_weight, groups, time = map(as_numpy, (X, y, sample_weight, groups, time))
@@ -96,13 +97,26 @@ def train(
     given = training_table(
         fitted, model.target_kind, X, y, sample_weight, groups, time, class_weight
     )
-    n_given = len(given)
     # Limit BLAS threads for the whole fit: idle ones busy-wait.
-    with blas_threads_for(n_given), progress:
-        some = None if remote else _affordable_rows(given.table, clock)
-        given = given if some is None else given.take(some)
-        fitted._dtype, fitted._used_rows = given.dtype, given.numbers
-        _search_and_fit(fitted, given, remote, kernels, progress, store)
+    with blas_threads_for(len(given)), progress:
+        used = given if remote else _affordable(given, clock)
+        fitted._dtype, fitted._used_rows = used.dtype, used.numbers
+        target, rows, encoders = _encoded_rows(fitted, used, remote, clock)
+        tuned = _search(fitted, target, rows, used.groups is not None, kernels, progress)
+        rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
+        if remote is None:
+            members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
+        else:
+            rows, members, tuned = remote.fit_members(rows, used.dtype, encoders, tuned, clock)
+        fitted.skipped_ = clock.skipped
+        if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
+            _warn_if_useless(tuned, rows.y)
+        with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
+            try:
+                _summarise(fitted, target, rows, encoders, members, tuned, clock)
+            except KeyboardInterrupt:
+                clock.press()
+                _summarise(fitted, target, rows, encoders, members, tuned, clock)
     model.__dict__.update(vars(fitted))
     progress.ended(model.skipped_)
     reports.finish(model._fitted_state)
@@ -110,53 +124,85 @@ def train(
         raise KeyboardInterrupt
     if clock.left_out and not clock.interrupted:
         seconds = sum(clock.left_out.values())
-        if model._used_rows is not None:
-            seconds += clock.estimate(n_given, PATH)
+        if len(used) < len(given):
+            seconds += clock.estimate(len(given), PATH)
         warn_caller(
             f"max_seconds={model.max_seconds:g} left out a part of the data: "
             f"{'; '.join(clock.left_out)}. Allow at least {max(seconds, 0.1):.2g} s more"
         )
 
 
-def _search_and_fit(
-    model: SelfTuning,
-    given: TrainingTable,
-    remote: RemoteRows | None,
-    kernels: tuple[Kernel, ...] | None,
-    progress: FitProgress,
-    store: LeafFolder | None,
-) -> None:
-    """Search if there are enough groups of rows, and fit the chosen models to all rows."""
-    clock = progress.clock
-    target, rows, encoders = _encoded_rows(model, given, remote, clock)
-    tuned = default_choice(len(rows))
-    fewest = _FEWEST if given.groups is None else 2
-    if rows.groups.max() + 1 >= fewest and np.any(rows.y):
-        progress.begins(len(rows), partial(expected_seconds, rows, rows.settings.n_members))
-        tuned = (tune if rows.strata is None else tune_classes)(
-            rows,
-            judge=target.judge,
-            kernels=kernels,
-            random=check_random_state(model.random_state),
-            interrupted=progress.tried,
-            clock=clock,
-            n_jobs=model.n_jobs,
-        )
-    progress.chosen(tuned, len(rows))
-    rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
-    if remote is None:
-        members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
-    else:
-        rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, clock)
-    model.skipped_ = clock.skipped
-    if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
-        _warn_if_useless(tuned, rows.y)
-    with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
-        try:
-            _summarise(model, target, rows, encoders, members, tuned, clock)
-        except KeyboardInterrupt:
-            clock.press()
-            _summarise(model, target, rows, encoders, members, tuned, clock)
+@dataclass(frozen=True)
+class RemoteRows:
+    """All rows of dask arrays or dataframes; only a sample of them leaves the workers."""
+
+    blocks: Blocks  # the features
+    target: Target  # learned from all rows
+    values: np.ndarray  # (n,) or (n, k): the target of all rows, which the model stores anyway
+    numbers: np.ndarray  # indices of the rows in the sample
+
+    @classmethod
+    def of(cls, model: SelfTuning, X: TableLike, y: ArrayLike) -> RemoteRows | None:
+        """None unless X has more rows than a leaf and the workers of a cluster train."""
+        if not is_dask(X) or model.device is None or not is_cluster(model.device):
+            return None
+        from bandfall._products.dask_blocks import Blocks, computed
+
+        client = connect(model.device)
+        blocks = Blocks(client, computed(client, X, row_blocks(X)[0]))
+        if len(blocks) <= model.leaf_rows:
+            return None
+        if is_dask(y):
+            y = np.concatenate(blocks.gathered(computed(client, y, row_blocks(y)[0])))
+        target, values = model.target_kind.learn(as_numpy(y))
+        if len(values) != len(blocks):
+            raise ValueError(f"y has {len(values)} rows, but X has {len(blocks)}")
+        numbers = sample_numbers(len(blocks))
+        log.info("%d rows stay on the workers, %d come here", len(blocks), len(numbers))
+        return cls(blocks, target, values, numbers)
+
+    def sample(self) -> tuple[TableLike, np.ndarray]:
+        """Features and target of the sample, in the form that users pass."""
+        return self.blocks.take(self.numbers), self.values[self.numbers]
+
+    def fit_members(
+        self,
+        sample: Rows,
+        dtype: np.dtype,
+        encoders: Mapping[str, TableEncoder],
+        tuned: Tuned,
+        clock: Clock,
+    ) -> tuple[Rows, list[Member], Tuned]:
+        """All rows, and the chosen models, fitted to them on the workers; see `fit_members`."""
+        target, codes = self.target.coded(self.values, None, dtype)
+        strata = target.strata(self.values)
+        # All rows, but views (encoded columns) of the sample only.
+        rows = replace(sample, y=codes, groups=np.arange(len(codes)), strata=strata)
+        return rows, *fit_remote_members(self.blocks, rows, sample, encoders, tuned, clock)
+
+
+def _affordable(given: TrainingTable, clock: Clock) -> TrainingTable:
+    """The rows that can be encoded in a fifth of the time left."""
+    n = len(given)
+    if not clock.bounded or n <= _FEWEST_ROWS:
+        return given
+
+    def seconds_of(n_rows: int) -> float:
+        some = given.table.take(np.linspace(0, n - 1, n_rows).astype(int))
+        start = clock.now()
+        TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
+        return clock.now() - start
+
+    few, more = map(seconds_of, _PROBED_ROWS)
+    growth = max(more - few, 0.0) / (_PROBED_ROWS[1] - _PROBED_ROWS[0])
+    standard = more + growth * (n - _PROBED_ROWS[1])
+    seconds = standard * sum(one.seconds for one in _ENCODINGS.values())
+    allowed = _SHARE * max(clock.left, 0.0)
+    if seconds <= allowed:
+        return given
+    kept = max(_FEWEST_ROWS, int(n * coarse(allowed / seconds)))
+    clock.skip(f"used {kept:,} of {n:,} rows", seconds)
+    return given.take(np.sort(np.random.RandomState(0).permutation(n)[:kept]))
 
 
 def _encoded_rows(
@@ -189,30 +235,6 @@ def _encoded_rows(
     backend = resolve_backend(model.device, model.memory_budget, len(given))
     fixed = backend, strata, model.leaf_rows, settings, given.ordered
     return target, Rows(views, codes, groups, weights, *fixed), encoders
-
-
-def _affordable_rows(table: Table, clock: Clock) -> np.ndarray | None:
-    """Indices of the rows that can be encoded in a fifth of the time left; None for all."""
-    n = len(table)
-    if not clock.bounded or n <= _FEWEST_ROWS:
-        return None
-
-    def seconds_of(n_rows: int) -> float:
-        some = table.take(np.linspace(0, n - 1, n_rows).astype(int))
-        start = clock.now()
-        TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
-        return clock.now() - start
-
-    few, more = map(seconds_of, _PROBED_ROWS)
-    growth = max(more - few, 0.0) / (_PROBED_ROWS[1] - _PROBED_ROWS[0])
-    standard = more + growth * (n - _PROBED_ROWS[1])
-    seconds = standard * sum(one.seconds for one in _ENCODINGS.values())
-    allowed = _SHARE * max(clock.left, 0.0)
-    if seconds <= allowed:
-        return None
-    kept = max(_FEWEST_ROWS, int(n * coarse(allowed / seconds)))
-    clock.skip(f"used {kept:,} of {n:,} rows", seconds)
-    return np.sort(np.random.RandomState(0).permutation(n)[:kept])
 
 
 def _encoded_views(
@@ -264,6 +286,31 @@ def _same_distances(Z: np.ndarray, other: np.ndarray) -> bool:
         np.ptp(Z[:n_rows] - other[:n_rows], axis=0).max(initial=0.0) <= _ROUNDING
         for n_rows in (_PROBED_ROWS[0], len(Z))  # most encodings differ in the first rows already
     )
+
+
+def _search(
+    model: SelfTuning,
+    target: Target,
+    rows: Rows,
+    grouped: bool,
+    kernels: tuple[Kernel, ...] | None,
+    progress: FitProgress,
+) -> Tuned:
+    """The chosen models; the paper's rule if there are too few groups of rows to search."""
+    tuned = default_choice(len(rows))
+    if rows.groups.max() + 1 >= (2 if grouped else _FEWEST) and np.any(rows.y):
+        progress.begins(len(rows), partial(expected_seconds, rows, rows.settings.n_members))
+        tuned = (tune if rows.strata is None else tune_classes)(
+            rows,
+            judge=target.judge,
+            kernels=kernels,
+            random=check_random_state(model.random_state),
+            interrupted=progress.tried,
+            clock=progress.clock,
+            n_jobs=model.n_jobs,
+        )
+    progress.chosen(tuned, len(rows))
+    return tuned
 
 
 def _warn_of_target(leaks: dict[str, str], target: Target) -> None:

@@ -1,6 +1,6 @@
 """Model files: one file of arrays and JSON, without code.
 
-`bandfall._estimators.storage` registers the estimators.
+`bandfall._estimators` registers the estimators.
 """
 
 from bandfall._files import parts as _parts  # noqa: F401  (registers classes)
@@ -14,7 +14,7 @@ from bandfall._files.model_file import (
     read_model_file,
     save_model,
 )
-from bandfall._files.scikit import register_estimator
+from bandfall._files.scikit import register_estimators
 
 __all__ = [
     "ModelFile",
@@ -24,6 +24,6 @@ __all__ = [
     "load_model",
     "read_model_document",
     "read_model_file",
-    "register_estimator",
+    "register_estimators",
     "save_model",
 ]

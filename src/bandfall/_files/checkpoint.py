@@ -18,8 +18,8 @@ Part = TypeVar("Part", Path, FittedLeaf)
 
 
 def save_path(path: Path, file: PathLike) -> None:
-    """Write a path atomically, in the format of model files."""
-    _write(path, file)
+    """Write a path atomically, in the format of model files; warn if that fails."""
+    _write(path, file, "it holds an earlier stage, and training goes on")
 
 
 def load_path(file: PathLike) -> Path:
@@ -58,10 +58,7 @@ class LeafFolder:
 
     def save(self, key: str, leaf: FittedLeaf) -> None:
         """Store a leaf; warn if that fails."""
-        try:
-            _write(leaf, self._file(key), key)
-        except OSError as error:
-            warn_of(error, self._file(key), "training goes on")
+        _write(leaf, self._file(key), "training goes on", key)
 
     def _file(self, key: str) -> pathlib.Path:
         return self.folder / f"{key}.leaf"
@@ -73,17 +70,15 @@ def check_named(file: PathLike) -> None:
         raise ValueError("checkpoint='' names no file or folder")
 
 
-def warn_of(error: OSError, file: PathLike, consequence: str) -> None:
-    """Warn that a checkpoint was not written."""
-    warn_caller(
-        f"checkpoint {os.fspath(file)!r} was not written ({error.strerror or error}): {consequence}"
-    )
-
-
-def _write(part: Path | FittedLeaf, file: PathLike, key: str = "") -> None:
+def _write(part: Path | FittedLeaf, file: PathLike, otherwise: str, key: str = "") -> None:
+    """Write a part; a full disk must not end the training, so that errors become warnings."""
     arrays: Arrays = {}
     document = {"part": encode(part, arrays, "part"), "key": key, "versions": written_by()}
-    write_atomically(file, pack(document, arrays))
+    try:
+        write_atomically(file, pack(document, arrays))
+    except OSError as error:
+        why = error.strerror or error
+        warn_caller(f"checkpoint {os.fspath(file)!r} was not written ({why}): {otherwise}")
 
 
 def _read(cls: type[Part], file: PathLike) -> tuple[Part, object]:

@@ -21,19 +21,20 @@ _UNSTORED = frozenset({"_skl_callbacks", "n_samples_seen_"})
 _OPTIONAL = frozenset({"feature_names_in_", "validation_errors_"})
 
 
-def register_estimator(cls: type[BaseEstimator], check: Callable[[Estimator], None]) -> None:
-    """Allow an estimator: its parameters, and the fitted attributes that it annotates.
+def register_estimators(*classes: type[Estimator]) -> None:
+    """Allow estimators: their parameters, and the fitted attributes that they annotate.
 
-    `check` raises ValueError or TypeError unless they fit together.
+    Their method ``_check_loaded`` raises ValueError or TypeError unless these fit together.
     """
-    parameters = set(cls._get_param_names())
-    hints = {
-        name: hint
-        for name, hint in get_type_hints(cls).items()
-        if name not in parameters and get_origin(hint) is not ClassVar
-    }
-    with_default = {name for name in hints if hasattr(cls, name)}
-    _register(cls, hints, set(hints) - _OPTIONAL - with_default, check)
+    for cls in classes:
+        parameters = set(cls._get_param_names())
+        hints = {
+            name: hint
+            for name, hint in get_type_hints(cls).items()
+            if name not in parameters and get_origin(hint) is not ClassVar
+        }
+        with_default = {name for name in hints if hasattr(cls, name)}
+        _register(cls, hints, set(hints) - _OPTIONAL - with_default, cls._check_loaded)
 
 
 def _register(

@@ -38,14 +38,6 @@ def check_instance(name: str, value: Unchecked, *types: type[T]) -> T:
     return value
 
 
-def check_real(name: str, value: Unchecked, low: float = -math.inf, high: float = math.inf) -> None:
-    """Raise unless `value` is a number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number; got {type(value).__name__}")
-    if not low <= float(value) <= high:
-        raise ValueError(f"{name}={value} must be in [{low}, {high}]")
-
-
 def check_positions(name: str, values: Unchecked, end: int | None = None) -> None:
     """Raise unless `values` is a vector of integers from 0 to below `end`."""
     values = check_instance(name, values, np.ndarray)
@@ -110,9 +102,9 @@ class ShapeChecker:
 def check_number(
     name: str,
     value: object,
-    *,
     low: float | None = None,
     high: float | None = None,
+    *,
     low_open: bool = False,
     allow_none: bool = False,
     finite: bool = False,

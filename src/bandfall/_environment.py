@@ -18,18 +18,8 @@ from bandfall._version import __version__
 # Names on package indexes; optional packages come last.
 PACKAGES = (
     *("numpy", "scipy", "scikit-learn", "joblib", "narwhals", "threadpoolctl"),
-    *(
-        "safetensors",
-        "numba",
-        "matplotlib",
-        "torch",
-        "triton",
-        "pandas",
-        "pyarrow",
-        "polars",
-        "onnx",
-    ),
-    *("typer", "rich", "pooch", "openpyxl"),
+    *("safetensors", "numba", "matplotlib", "torch", "triton", "pandas", "pyarrow", "polars"),
+    *("onnx", "typer", "rich", "pooch", "openpyxl"),
 )
 # Packages that results may depend on.
 _RECORDED = ("numpy", "scipy", "scikit-learn", "joblib", "matplotlib", "torch")

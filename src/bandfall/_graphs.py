@@ -17,26 +17,17 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from bandfall._typing import Array, ArrayLike, DTypeLike
 
 # NumPy's elementwise functions that are one ONNX operator each.
-_OPERATORS = {
+_SAME_NAME = ("add", "cos", "cosh", "exp", "floor", "log", "reciprocal", "sin", "sqrt", "tanh")
+_OPERATORS = {name: name.capitalize() for name in _SAME_NAME} | {
     "absolute": "Abs",
-    "add": "Add",
-    "cos": "Cos",
-    "cosh": "Cosh",
-    "divide": "Div",
-    "exp": "Exp",
     "fabs": "Abs",
-    "floor": "Floor",
-    "log": "Log",
+    "negative": "Neg",
     "maximum": "Max",
     "minimum": "Min",
-    "multiply": "Mul",
-    "negative": "Neg",
-    "power": "Pow",
-    "reciprocal": "Reciprocal",
-    "sin": "Sin",
-    "sqrt": "Sqrt",
     "subtract": "Sub",
-    "tanh": "Tanh",
+    "multiply": "Mul",
+    "divide": "Div",
+    "power": "Pow",
 }
 
 # Comparisons, whose booleans become 0 and 1 in formulas.

@@ -12,8 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from bandfall import BandfallClassifier, BandfallRegressor, load_model
-from bandfall._estimators.summary import held_out_band, member_words
-from bandfall._estimators.view import story_of
+from bandfall._estimators.view import held_out_band, member_words, story_of
 from bandfall.kernels import get_kernel
 
 FAST = {"kernels": ("gaussian", "laplace-1"), "max_rounds": 1}

@@ -13,13 +13,13 @@ from bandfall._cli.options import command
 from bandfall._cli.stored import noted_kinds, unpack_rows
 from bandfall._cli.terminal import counted, print_json, print_pairs
 from bandfall._cli.training import score_words, training_pairs, why_ended
-from bandfall._estimators.summary import member_words
 from bandfall._estimators.view import (
     Story,
     answers_of,
     feature_names_of,
     last_step,
-    step_names,
+    member_words,
+    steps_of,
     story_of,
 )
 from bandfall._files import ModelFile, read_model_document, read_model_file
@@ -47,7 +47,7 @@ def _summary(file: str, stored: ModelFile, story: Story) -> State:
         "bytes": Path(file).stat().st_size,
         "format_version": read_model_document(file)["format_version"],
         "versions": stored.versions,
-        "steps": step_names(estimator),
+        "steps": [type(step).__name__ for step in steps_of(estimator)],
         "parameters": {k: v for k, v in parameters if isinstance(v, str | int | float | None)},
         "n_features": int(estimator.n_features_in_),
         "features": feature_names_of(estimator),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from bandfall._estimators.summary import kernel_words
+from bandfall._estimators.view import kernel_words
 from bandfall._targets import Target
 from bandfall._typing import ArrayLike, Estimator, State, TableLike
 from bandfall._warnings import warn_caller

@@ -18,8 +18,7 @@ from bandfall._checks import ShapeChecker, check_positions
 from bandfall._estimators.base import Count, Jobs, Seed, Storable, count, estimator, number
 from bandfall._estimators.input import new_table
 from bandfall._estimators.progress import CallbackSupportMixin, with_callbacks
-from bandfall._estimators.summary import text_of
-from bandfall._estimators.view import Story
+from bandfall._estimators.view import Story, text_of
 from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._products import Backend, resolve_backend

@@ -3,7 +3,6 @@
 `bandfall._estimators` registers the estimators.
 """
 
-from bandfall._files import parts as _parts  # noqa: F401  (registers classes)
 from bandfall._files.container import ModelFileError
 from bandfall._files.model_file import (
     ModelFile,
@@ -14,7 +13,7 @@ from bandfall._files.model_file import (
     read_model_file,
     save_model,
 )
-from bandfall._files.scikit import register_estimators
+from bandfall._files.parts import register_estimators
 
 __all__ = [
     "ModelFile",

@@ -1,18 +1,32 @@
-"""The parts of models that files may hold, and what must hold between the fields of each."""
+"""The estimators and parts of models that files may hold, and what must hold for their fields."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from typing import Any, ClassVar, get_origin, get_type_hints
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-from bandfall._checks import ShapeChecker, check_positions, check_real, check_sizes
-from bandfall._files.codec import field_values, register_dataclass
+from bandfall._checks import (
+    ShapeChecker,
+    check_instance,
+    check_names,
+    check_number,
+    check_positions,
+    check_sizes,
+)
+from bandfall._files.codec import Component, check_types, field_values, register, register_dataclass
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
 from bandfall._models.member import Candidate, FittedLeaf, Member
+from bandfall._products.device import for_any_machine
 from bandfall._targets import Classes, Numbers, Target
 from bandfall._targets.links import Link
+from bandfall._typing import Estimator, State
 from bandfall.descent import Euler, Flow, Log, Path, Plan
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
@@ -26,6 +40,9 @@ from bandfall.tables._table import LARGEST, Reading
 
 # Predicting takes some 8 µs a stage, whatever the number of rows.
 MAX_STAGES = 1 << 16
+# scikit-learn's own attributes: callbacks, and a number that only `partial_fit` reads.
+_UNSTORED = frozenset({"_skl_callbacks", "n_samples_seen_"})
+_OPTIONAL = frozenset({"feature_names_in_", "validation_errors_"})
 
 
 def check_partition(partition: Partition) -> None:
@@ -104,18 +121,13 @@ def _check_path(path: Path) -> None:
     ):
         if value is not None and not all(hasattr(value, member) for member in members):
             raise TypeError(f"{type(value).__name__} lacks one of {', '.join(members)}")
-    check_real("start_bandwidth", path.start_bandwidth or 0.0, 0.0)
+    check_number("start_bandwidth", path.start_bandwidth or 0.0, 0.0)
 
 
 def _check_log(log: Log) -> None:
     shapes = ShapeChecker()
     for name, column in field_values(log).items():
         shapes(name, column, "steps", allowed="infinite")
-
-
-def _check_schedule(schedule: Constant | Geometric | MinimumSpeed) -> None:
-    for name, value in field_values(schedule).items():
-        check_real(name, value, 0.0)
 
 
 def _check_fitted_leaf(leaf: FittedLeaf) -> None:
@@ -140,7 +152,7 @@ def _check_encoder(encoder: TableEncoder) -> None:
     if not isinstance(fitted.scaling, NUMBERS[encoder.numbers]):
         raise ValueError(f"scaling does not fit numbers={encoder.numbers!r}")
     for j in encoder.suspicious or ():
-        check_real("suspicious", j, 0, fitted.schema.width - 1)
+        check_number("suspicious", j, 0, fitted.schema.width - 1)
 
 
 def _check_average(average: Average[Target]) -> None:
@@ -172,12 +184,112 @@ _CHECKS: dict[type, Callable[..., None]] = {
     FittedLeaf: _check_fitted_leaf,
     TableEncoder: _check_encoder,
     Average: _check_average,
-    **dict.fromkeys((Constant, Geometric, MinimumSpeed), _check_schedule),
 }
 for _part, _check in _CHECKS.items():
     register_dataclass(_part, _check)
 # These check their fields when they are made.
-_CHECKED: list[type] = [Plan, Flow, Euler, Candidate, Member, Link, Numbers, Classes, Intervals]
-_CHECKED += [FittedEncoding, Schema, Reading, Cycles, PairMean, TargetMeanAndSize]
-for _part in (*_CHECKED, *NUMBERS.values(), *CATEGORIES.values()):
+for _part in (
+    *(Plan, Flow, Euler, Constant, Geometric, MinimumSpeed, Candidate, Member, Link, Numbers),
+    *(Classes, Intervals, FittedEncoding, Schema, Reading, Cycles, PairMean, TargetMeanAndSize),
+    *NUMBERS.values(),
+    *CATEGORIES.values(),
+):
     register_dataclass(_part)
+
+
+def register_estimators(*classes: type[Estimator]) -> None:
+    """Allow estimators: their parameters, and the fitted attributes that they annotate.
+
+    Their method ``_check_loaded`` raises ValueError or TypeError unless these fit together.
+    """
+    for cls in classes:
+        parameters = set(cls._get_param_names())
+        hints = {
+            name: hint
+            for name, hint in get_type_hints(cls).items()
+            if name not in parameters and get_origin(hint) is not ClassVar
+        }
+        with_default = {name for name in hints if hasattr(cls, name)}
+        _register(cls, hints, set(hints) - _OPTIONAL - with_default, cls._check_loaded)
+
+
+def _register(
+    cls: type[BaseEstimator],
+    hints: dict[str, Any],
+    required: set[str],
+    check: Callable[[Estimator], None],
+) -> None:
+    """Register an estimator whose fitted attributes have these types."""
+    hints = {"n_features_in_": int, "feature_names_in_": np.ndarray, **hints}
+    required = {"n_features_in_", *required}
+
+    def to_state(estimator: BaseEstimator) -> State:
+        parameters = for_any_machine(estimator.get_params(deep=False))
+        unstored = {*parameters, *_UNSTORED}
+        fitted = {name: one for name, one in vars(estimator).items() if name not in unstored}
+        check_names(cls.__name__, fitted, set(hints), required)
+        return {"parameters": parameters, "fitted": fitted}
+
+    def from_state(state: State) -> BaseEstimator:
+        check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
+        check_types(state, {"parameters": dict, "fitted": dict})
+        parameters, fitted = state["parameters"], state["fitted"]
+        check_names(cls.__name__, parameters, set(cls._get_param_names()), set())
+        check_names(cls.__name__, fitted, set(hints), required)
+        check_types(fitted, hints)
+        estimator = cls(**for_any_machine(parameters))
+        if getattr(estimator, "_parameter_constraints", None):
+            estimator._validate_params()
+        vars(estimator).update(fitted)
+        names = fitted.get("feature_names_in_")
+        if names is not None and (names.dtype != object or len(names) != fitted["n_features_in_"]):
+            raise ValueError("feature_names_in_ does not fit n_features_in_")
+        check(estimator)
+        return estimator
+
+    register(Component(cls, to_state, from_state))
+
+
+def _check_scaler(scaler: Estimator) -> None:
+    """A fitted array has one value per feature; None if a step is switched off."""
+    shapes = ShapeChecker(d=scaler.n_features_in_)
+    for name in _SCALING:
+        if (value := getattr(scaler, name, None)) is not None:
+            shapes(name, value, "d")
+    plain = copy.copy(scaler)
+    vars(plain).pop("feature_names_in_", None)
+    with np.errstate(all="ignore"):
+        shapes("transformed rows", plain.transform(np.zeros((1, plain.n_features_in_))), "one d")
+
+
+_SCALING = {
+    f"{name}_": np.ndarray | None
+    for name in ("mean", "scale", "var", "min", "data_min", "data_max", "data_range", "max_abs")
+} | {"center_": np.ndarray | None}
+TRANSFORMERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+for _cls in TRANSFORMERS:
+    _register(_cls, _SCALING, set(), _check_scaler)
+
+
+def _pipeline_from_state(state: State) -> Pipeline:
+    check_names("Pipeline", state, {"steps"}, {"steps"})
+    check_types(state, {"steps": list[list]})
+    steps = [(check_instance("the name of a step", name, str), one) for name, one in state["steps"]]
+    if not steps:
+        raise ValueError("it has no steps")
+    *transformers, last = [component for _, component in steps]
+    for transformer in transformers:
+        check_instance("a step before the last", transformer, *TRANSFORMERS)
+    if not isinstance(last, RegressorMixin | ClassifierMixin):
+        raise ValueError("its last step cannot predict")
+    if len({step.n_features_in_ for step in (*transformers, last)}) > 1:
+        raise ValueError("its steps have different numbers of features")
+    pipeline = Pipeline(steps)
+    pipeline._validate_steps()
+    return pipeline
+
+
+# `memory` names a directory of the training machine and is not stored.
+register(
+    Component(Pipeline, lambda it: {"steps": [list(one) for one in it.steps]}, _pipeline_from_state)
+)

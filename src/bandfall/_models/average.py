@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_real
+from bandfall._checks import ShapeChecker, check_number
 from bandfall._models.member import Member
 from bandfall._models.metric import scaled, slopes
 from bandfall._models.novelty import nearest_distances
@@ -62,8 +62,8 @@ class Average(Generic[Kind]):
             raise ValueError("the weights of the members do not sum to one")
         if {member.candidate.encoding for member in self.members} != set(self.encoders):
             raise ValueError("the encoders do not fit the members")
-        check_real("n_rows", self.n_rows, 1)
-        check_real("novelty_scale", self.novelty_scale, 1e-300, 1e300)
+        check_number("n_rows", self.n_rows, 1)
+        check_number("novelty_scale", self.novelty_scale, 1e-300, 1e300)
 
     def _check_columns(self, member: Member) -> None:
         encoder = self.encoders.get(member.candidate.encoding)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_positions, check_real
+from bandfall._checks import ShapeChecker, check_number, check_positions
 from bandfall._models.average import Average, Columns
 from bandfall._products import HOST, Backend
 from bandfall._targets import Numbers
@@ -255,8 +255,8 @@ class Intervals:
             raise ValueError("weights must be positive")
         if self.method not in METHODS:
             raise ValueError(f"method={self.method!r} is unknown")
-        check_real("bandwidth", self.bandwidth, 0.0, 1e300)
-        check_real("gain", self.gain, -1e300, 1.0)
+        check_number("bandwidth", self.bandwidth, 0.0, 1e300)
+        check_number("gain", self.gain, -1e300, 1.0)
         if self.method != "constant" and not (self.bandwidth > 0 and len(self.rows)):
             raise ValueError("smoothed sizes need rows and a bandwidth")
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_real
+from bandfall._checks import ShapeChecker, check_number
 from bandfall.descent import Path
 from bandfall.kernels._kernel import Kernel, get_kernel
 
@@ -65,7 +65,7 @@ class Candidate:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
         for name in ("n_rounds", "min_speed", "penalty", "log_rounds", "width"):
-            check_real(name, getattr(self, name), 0.0)
+            check_number(name, getattr(self, name), 0.0)
 
     @property
     def family(self) -> Family:
@@ -94,8 +94,8 @@ class Member:
     weight: float
 
     def __post_init__(self) -> None:
-        check_real("max_r2", self.max_r2, 0.0, 1.0)
-        check_real("weight", self.weight, 0.0, 1.0)
+        check_number("max_r2", self.max_r2, 0.0, 1.0)
+        check_number("weight", self.weight, 0.0, 1.0)
         shapes = ShapeChecker(d=self.path.X.shape[1])
         shapes("root", self.root, "d" if np.ndim(self.root) == 1 else "d d")
         if self.path.kernel != self.candidate.kernel:

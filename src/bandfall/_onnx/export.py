@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import sklearn
 from onnx import ModelProto, ValueInfoProto, checker, helper
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall._estimators.view import feature_names_of, last_step, steps_before, story_of
 from bandfall._graphs import FLOAT_TYPES, Graph
-from bandfall._onnx.averages import add_average, add_interval
-from bandfall._onnx.encodings import add_inputs, is_matrix
-from bandfall._onnx.preprocessing import add_transformers
+from bandfall._onnx.averages import add_average, add_inputs, add_interval, is_matrix
 from bandfall._onnx.sums import add_sum
 from bandfall._targets import Output
-from bandfall._typing import DTypeLike, Estimator
+from bandfall._typing import ArrayLike, DTypeLike, Estimator
 from bandfall._version import __version__
 from bandfall.descent._partitioned import AnySum
 
@@ -29,6 +30,14 @@ OPSET = 17
 ML_OPSET = 3  # of LabelEncoder, for categories
 IR_VERSION = 8
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
+
+# Operators in order, with the attribute that holds the values and the parameter to switch it off.
+_STEPS: dict[type, list[tuple[str, str, str]]] = {
+    StandardScaler: [("Sub", "mean_", "with_mean"), ("Div", "scale_", "with_std")],
+    MinMaxScaler: [("Mul", "scale_", ""), ("Add", "min_", "")],
+    MaxAbsScaler: [("Div", "scale_", "")],
+    RobustScaler: [("Sub", "center_", "with_centering"), ("Div", "scale_", "with_scaling")],
+}
 
 
 def exported(estimator: Estimator, dtype: DTypeLike, coverage: float | None) -> ModelProto:
@@ -42,7 +51,7 @@ def exported(estimator: Estimator, dtype: DTypeLike, coverage: float | None) -> 
         raise ValueError(f"dtype={dtype} must be float32 or float64")
 
     graph = Graph()
-    rows = "X" if before is None else add_transformers(graph, "X", before, dtype)
+    rows = "X" if before is None else _add_transformers(graph, "X", before, dtype)
     inputs, outputs, properties = _add_model(graph, rows, last, coverage, dtype)
     matrix = helper.make_tensor_value_info(
         "X", FLOAT_TYPES[dtype], ("rows", int(estimator.n_features_in_))
@@ -111,3 +120,41 @@ def _check_size(models: list[AnySum]) -> None:
             f"the model's arrays take {size / 2**30:.1f} GiB, but ONNX files hold at most 2: use "
             "Path.compress first, or train in float32"
         )
+
+
+def _add_transformers(graph: Graph, rows: str, pipeline: Pipeline, dtype: np.dtype) -> str:
+    """Name of the rows after all scalers, rounded where scikit-learn rounds, of `dtype`."""
+    for _, transformer in pipeline.steps:
+        if transformer not in (None, "passthrough"):
+            rows = _add_transformer(graph, rows, transformer, dtype)
+    return rows
+
+
+def _add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.dtype) -> str:
+    if type(transformer) not in _STEPS:
+        allowed = ", ".join(cls.__name__ for cls in _STEPS)
+        raise ValueError(
+            f"{type(transformer).__name__} cannot be exported to ONNX; allowed before a kernel "
+            f"estimator: {allowed}"
+        )
+    # From scikit-learn 1.8 on, this is the one scaler that rounds its own values first.
+    version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    first = isinstance(transformer, StandardScaler) and version >= (1, 8)
+    for operator, name, switch in _STEPS[type(transformer)]:
+        if not switch or getattr(transformer, switch):
+            values = np.asarray(getattr(transformer, name))
+            values = values.astype(dtype if first else np.float64)
+            rows = _elementwise(graph, rows, operator, values, dtype)
+    if getattr(transformer, "clip", False):
+        low, high = getattr(transformer, "feature_range", (-1.0, 1.0))
+        rows = _elementwise(graph, rows, "Max", np.float64(low), dtype)
+        rows = _elementwise(graph, rows, "Min", np.float64(high), dtype)
+    return rows
+
+
+def _elementwise(graph: Graph, rows: str, operator: str, values: ArrayLike, dtype: np.dtype) -> str:
+    """`rows` operator `values`; with float64 values, computed in float64 and then rounded."""
+    values = np.asarray(values)
+    if values.dtype == dtype:
+        return graph.op(operator, rows, values)
+    return graph.cast(graph.op(operator, graph.cast(rows, values.dtype), values), dtype)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from onnx import TensorProto, helper
 
 from bandfall._graphs import Graph
 from bandfall._products import Sum
@@ -56,7 +55,7 @@ def _blockwise(
     block = graph.op("Max", _ceil_divide(graph, n_rows, n_blocks), [1])
     n_missing = graph.op("Sub", graph.op("Mul", n_blocks, block), n_rows)
     shape = graph.op("Concat", n_missing, [d], axis=0)
-    padded = graph.op("Concat", rows, graph.op("ConstantOfShape", shape, value=_zero()), axis=0)
+    padded = graph.op("Concat", rows, graph.op("Expand", 0.0, shape), axis=0)
     blocks = graph.op("Reshape", padded, graph.op("Concat", n_blocks, block, [d], axis=0))
     stacked = graph.scan("block", body, [], [(blocks, (None, d))], stacked=(None, k))
     return graph.op("Slice", graph.op("Reshape", stacked, [-1, k]), [0], n_rows, [0])
@@ -65,10 +64,6 @@ def _blockwise(
 def _ceil_divide(graph: Graph, numerator: str, denominator: str | list[int]) -> str:
     above = graph.op("Sub", graph.op("Add", numerator, denominator), [1])
     return graph.op("Div", above, denominator)
-
-
-def _zero() -> TensorProto:
-    return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
 
 
 def _norm(geometry: Geometry) -> float:
@@ -133,7 +128,7 @@ def _totals(graph: Graph, block: str, n_rows: str, columns: str, n: int, p: floa
 
 def _zeros(graph: Graph, n_rows: str, n_columns: int) -> str:
     shape = graph.op("Concat", n_rows, graph.constant([n_columns], np.int64), axis=0)
-    return graph.op("ConstantOfShape", shape, value=_zero())
+    return graph.op("Expand", 0.0, shape)
 
 
 def _add_feature(graph: Graph, p: float, totals: str, new: str, train: str) -> str:
@@ -169,6 +164,13 @@ def _add_stage(
     return graph.op("Add", total, graph.op("MatMul", K.name, coefficients))
 
 
+def add_scaled(graph: Graph, columns: str, root: np.ndarray, dtype: np.dtype) -> str:
+    """Columns times the root of a metric, rounded to `dtype`, as float64."""
+    operation = "Mul" if root.ndim == 1 else "MatMul"
+    scaled = graph.op(operation, graph.cast(columns, dtype), graph.constant(root, dtype))
+    return graph.cast(scaled, np.float64)
+
+
 def add_partitioned(
     graph: Graph, rows: str, d: int, model: PartitionedSum, prepare: Prepare, same: float
 ) -> str:
@@ -192,13 +194,7 @@ def _in_leaf(prepare: Prepare, leaf: Leaf) -> Prepare:
     root = leaf.root
     if root is None:
         return prepare
-    operation, dtype = "Mul" if root.ndim == 1 else "MatMul", leaf.model.X.dtype
-
-    def prepared(inner: Graph, block: str) -> str:
-        columns = inner.cast(prepare(inner, block), dtype)
-        return inner.cast(inner.op(operation, columns, inner.constant(root, dtype)), np.float64)
-
-    return prepared
+    return lambda inner, block: add_scaled(inner, prepare(inner, block), root, leaf.model.X.dtype)
 
 
 def _add_weights(graph: Graph, columns: str, partition: Partition) -> list[str]:

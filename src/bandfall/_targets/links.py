@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bandfall._checks import check_real
+from bandfall._checks import check_number
 from bandfall._typing import Weights
 
 CLIP, SOFTMAX = "clip", "softmax"
@@ -65,8 +65,8 @@ class Link:
     def __post_init__(self) -> None:
         if self.kind not in (CLIP, SOFTMAX):
             raise ValueError(f"kind={self.kind!r} is unknown")
-        check_real("parameter", self.parameter, 1e-9, 1e9)
-        check_real("stray", self.stray, 0.0, 1.0)
+        check_number("parameter", self.parameter, 1e-9, 1e9)
+        check_number("stray", self.stray, 0.0, 1.0)
 
     def log_probabilities(self, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """Log-probabilities for outputs (..., c), shape (..., c)."""

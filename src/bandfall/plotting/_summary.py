@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from bandfall._estimators.summary import held_out_band
-from bandfall._estimators.view import Story, feature_names_of, story_of
+from bandfall._estimators.view import Story, feature_names_of, held_out_band, story_of
 from bandfall._targets import Numbers
 from bandfall._typing import Estimator
 from bandfall.descent import Path

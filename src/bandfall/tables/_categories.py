@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_positions, check_real
+from bandfall._checks import ShapeChecker, check_number, check_positions
 from bandfall._typing import Weights
 from bandfall.tables._columns import Column
 from bandfall.tables._registry import CategoryEncoding, levels_by_size, register
@@ -31,7 +31,7 @@ class OneHot(CategoryEncoding):
             raise ValueError("codes do not fit the levels")
         if self.codes.max() >= 1000:  # the table of levels must fit in memory
             raise ValueError("a category has more than 1,000 columns")
-        check_real("unknown", self.unknown, -1, int(self.codes.max()))
+        check_number("unknown", self.unknown, -1, int(self.codes.max()))
 
     @classmethod
     def learn(

@@ -12,7 +12,6 @@ from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._files import dump_bytes, load_bytes
-from bandfall._fitting import members as members_module
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search.clock import Clock
@@ -149,17 +148,18 @@ def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
         assert path.of(path.most_kept + 1) == path.recomputed
 
 
-def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, monkeypatch):
+def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):
     """Whatever was expected of it: a path that is cut off is a model all the same."""
-    fit_member, time = members_module._fit_member, Time(step=1e-6)
+    time = Time(step=1e-6)
 
-    def late(*arguments):
-        time.now = 1e6
-        return fit_member(*arguments)
+    class Late(Clock):
+        def timed(self, n_rows, n_ladders=1.0):
+            if n_rows == len(rows[0]):  # a final fit begins
+                time.now = 1e6
+            return super().timed(n_rows, n_ladders)
 
-    monkeypatch.setattr(members_module, "_fit_member", late)
     settings = {"probed_rows": 100, "usual_path": (0, 0)}
-    model = timed(rows, at(time), settings, max_seconds=1e3)
+    model = timed(rows, at(time, Late), settings, max_seconds=1e3)
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_.bandwidths) == 1
     goal = unlimited.members_[0].max_r2

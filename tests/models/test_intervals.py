@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall import BandfallRegressor, load_model
 from bandfall._files import ModelFileError, dump_bytes, load_bytes
+from bandfall._search.clock import Clock
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -197,11 +198,17 @@ def test_the_final_fit_goes_as_far_as_the_fits_that_were_judged():
     assert covered(model, X[test], y[test]) == pytest.approx(0.9, abs=0.04)
 
 
-def test_members_that_rest_on_fewer_rows_have_intervals_too(fitted, test_rows, monkeypatch):
-    import bandfall._fitting.members as members
+class ForFewRows(Clock):
+    """Time for final fits of 300 rows."""
 
-    monkeypatch.setattr(members, "_affordable_rows", lambda rows, *rest: np.arange(300))
-    model = BandfallRegressor(**FAST).fit(*heteroscedastic(450))
+    def affordable_rows(self, n_rows, n_ladders=1.0):
+        return 300
+
+
+@pytest.mark.filterwarnings("ignore:max_seconds")
+def test_members_that_rest_on_fewer_rows_have_intervals_too(test_rows):
+    model = type("Model", (BandfallRegressor,), {"_clock": ForFewRows(1e6)})(**FAST)
+    model.set_params(max_seconds=1e6).fit(*heteroscedastic(450))
     assert len(model.path_.X) == 300
     assert model.interval_["method"] in ("constant", "prediction")
     assert covered(model, *test_rows) == pytest.approx(0.9, abs=0.06)

@@ -186,11 +186,10 @@ def test_a_span_that_is_none_is_refused():
         )
 
 
-def test_they_are_stored_where_it_is_said_how(tmp_path, monkeypatch):
+def test_they_are_stored_where_it_is_said_how(tmp_path):
     X, y, X_new = problem()
     model = KernelDescentRegressor(max_r2=0.9).fit(X, y)
     model.path_ = train(Heun(), max_r2=0.9)
-    monkeypatch.setattr(codec, "_REGISTRY", dict(codec._REGISTRY))
     for cls in (Halving, Heun):
         codec.register_dataclass(cls)
     save_model(model, tmp_path / "m")

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall._models import metric
 from bandfall._models.member import Candidate, MetricKey
-from bandfall._models.metric import metric_root, scaled
+from bandfall._models.metric import learned_root, metric_root, scaled
 from bandfall._products.base import group_rows
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.metrics import common_root, complete, next_root, roots_of
 from bandfall._search.parts import Part, train_ladder
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.splits import folds
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels import get_kernel
 from problems import problem
 from reference_ladder import gaussian_gradient
 
@@ -75,19 +76,15 @@ def test_the_metric_comes_from_gradients_at_the_scouts_stop(weighted):
         before = expected
 
 
-def test_many_rows_are_thinned_before_gradients_are_taken(monkeypatch):
-    monkeypatch.setattr(metric, "_MAX_ROWS", 10)
-    rows = rows_of()
-    part = Part(rows, np.arange(35), np.arange(35, 40))
-    (ladder,) = train([part], Request("standard", 0, "gaussian", [0.1]))
-    root = next_root(part, trial_of(max_r2=0.8), ladder, 0, ONES)
-    stops = ladder.reached(0, 0.8)
-    Z = rows.views["standard"].Z[:35]
-    gradient = gaussian_gradient(
-        Z[::4], Z, ladder.bandwidths[:stops], ladder.coefficients[:stops, :, 0]
-    )
-    product = np.einsum("mdk,mek->de", gradient, gradient) / 9 / part.scale**2
-    assert_allclose(root, metric_root(product, ONES), atol=1e-8)
+def test_many_rows_are_thinned_before_gradients_are_taken():
+    """Every third of 4,500 rows: at most 2,000 are enough."""
+    random = np.random.default_rng(0)
+    Z, coefficients = random.normal(size=(4500, 3)), random.normal(size=(2, 4500, 1))
+    bandwidths, scale = np.array([1.0, 0.5]), np.array([2.0])
+    total = KernelSum(Z, get_kernel("gaussian"), bandwidths, coefficients, np.zeros(1))
+    gradient = total.gradient(Z[::3]) / scale
+    product = np.einsum("mdk,mek->de", gradient, gradient) / 1500
+    assert_allclose(learned_root(total, scale, ONES), metric_root(product, ONES), atol=1e-8)
 
 
 def test_metrics_learned_from_scratch_are_those_learned_step_by_step():

@@ -31,17 +31,17 @@ def answer_in_kind(cls: type) -> None:
     """Make the public methods of a class accept any kind of array X and return the same kind.
 
     Methods are wrapped when the class is created, as scikit-learn does for `set_output`, so that
-    estimators need no code for it.
+    estimators need no code for it. Only `fit` converts arrays itself: it may leave rows on workers.
     """
     for name, method in list(vars(cls).items()):
-        if name.startswith("_") or not inspect.isfunction(method):
+        if name.startswith("_") or name == "fit" or not inspect.isfunction(method):
             continue
         if list(inspect.signature(method).parameters)[1:2] == ["X"]:
             setattr(cls, name, _in_kind_of_rows(method))
 
 
 def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
-    at_once = "y" in inspect.signature(method).parameters  # fit and score need all rows
+    at_once = "y" in inspect.signature(method).parameters  # scores need all rows
 
     @wraps(method)
     def wrapped(self: Estimator, *arguments: object, **named: object) -> object:
@@ -49,8 +49,6 @@ def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
             return _lazily(method, self, rows, *arguments[1:], **others)
-        if method.__name__ == "fit" and getattr(self, "_keeps_remote_rows", False):
-            return method(self, *arguments, **named)  # it decides which rows to gather
         arrays = {name: as_numpy(value) for name, value in named.items()}
         return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
 

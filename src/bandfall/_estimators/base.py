@@ -29,7 +29,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._estimators.arrays import answer_in_kind
+from bandfall._estimators.arrays import answer_in_kind, as_numpy
 from bandfall._estimators.input import (
     FLOATS,
     check_distances,
@@ -219,6 +219,7 @@ class ValidatedRegressor(NumbersRegressor):
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TrainingData:
+        X, y, sample_weight = map(as_numpy, (X, y, sample_weight))
         rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=self._floats)
         check_magnitudes(rows, target)
         dtype = target.dtype if target.dtype in FLOATS else np.float64

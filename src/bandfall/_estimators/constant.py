@@ -25,6 +25,7 @@ from bandfall._closed_form import (
     ridge_coefficients,
     ridge_filter,
 )
+from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.base import (
     Count,
     Flag,
@@ -45,7 +46,7 @@ from bandfall.rivals import Evidence, best_cell, flow_cv_mse, maximise_evidence,
 
 # Search ranges of the paper's experiments (Appendix B); flow uses time = 1/penalty.
 _BANDWIDTHS = (0.01, 10.0)
-_PENALTIES = (1e-6, 1.0)
+_PENALTIES, _TIMES = (1e-6, 1.0), (1e6, 1.0)
 _GRID_SIZE = 30  # per parameter (Appendix B)
 
 Fold: TypeAlias = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
@@ -258,6 +259,7 @@ class _CrossValidatedRegressor(_SelectedRegressor):
         `groups`, of shape (n_samples,), are for splitters that need them.
         """
         X, y, _ = self._training_data(X, y)
+        groups = as_numpy(groups)
         bandwidths, values = _grid("bandwidths", self.bandwidths, _BANDWIDTHS), self._values()
         # Every fold is centred again; centring here first keeps the digits.
         mse = self._mse(
@@ -400,9 +402,7 @@ class KernelFlowCV(_CrossValidatedRegressor):
     _regressor = KernelFlowRegressor
 
     def _values(self) -> np.ndarray:
-        if self.times is None:
-            return 1.0 / _grid("penalties", None, _PENALTIES)
-        return _grid("times", self.times, _PENALTIES)
+        return _grid("times", self.times, _TIMES)
 
 
 @estimator

@@ -320,7 +320,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             yield self._target.shaped(predictions)
 
     def _story(self) -> Story:
-        return replace(super()._story(), path=self.path_, cuttable=True)
+        return replace(super()._story(), path=self.path_)
 
     def _compressed(self, tolerance: float) -> Self:
         """A copy with as few bandwidths as `tolerance` allows."""

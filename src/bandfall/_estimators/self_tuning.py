@@ -43,7 +43,6 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
     target_kind: ClassVar[type[Target]]
     _shortest: ClassVar[float] = 0.5  # seconds
-    _keeps_remote_rows: ClassVar[bool] = True  # `fit` may leave the rows of dask arrays on workers
 
     kernels: Annotated[
         str | Kernel | Sequence[KernelLike] | None, "array-like", str, Kernel, None

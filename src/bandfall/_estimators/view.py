@@ -32,8 +32,6 @@ class Story:
     dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009  (of the features)
     # The training of the kernel sum, or of the heaviest member of the average.
     path: Path | None = None
-    # Whether the path itself predicts, so that it may be cut between stages.
-    cuttable: bool = False
     selection: dict[str, np.ndarray] | None = None  # trials of a search, one entry each
     skipped: Sequence[str] = ()  # for lack of time, or because the fit was interrupted
     leaks: Mapping[str, str] = field(default_factory=dict)  # features that predict alone, and why

@@ -79,7 +79,7 @@ class Model:
         `learned` is that share after every stage. If no stage ends near a level, the path is cut
         there, if it may be cut between its stages and has few rows.
         """
-        whole = self.path if self.story.cuttable else None
+        whole = None if self.story.members else self.path
         if whole is not None and (whole.solver is None or len(whole.X) > 1000):
             whole = None
         ends, levels = np.append(0.0, learned), np.linspace(0.0, float(learned[-1]), most)

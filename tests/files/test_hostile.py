@@ -333,7 +333,7 @@ def with_first(model, **fields):
     [
         (lambda m: with_members(m), "the average has no members"),
         (lambda m: with_members(m, m.members_[0]), "weights of the members do not sum to one"),
-        (lambda m: with_first(m, weight=-0.5), "weight=-0.5 must be in"),
+        (lambda m: with_first(m, weight=-0.5), "weight=-0.5 must be a number in"),
         (
             lambda m: with_members(m, replace(m.members_[0], weight=1.0)),
             "the encoders do not fit the members",

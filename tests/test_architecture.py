@@ -82,7 +82,7 @@ BUDGET = {
     "_products": 4970,
     "_search": 2800,
     "_targets": 948,
-    "datasets": 1020,
+    "datasets": 850,
     "demo": 670,
     "descent": 3000,
     "kernels": 1030,

@@ -1,11 +1,15 @@
-"""Read and check the file of a real data set.
+"""Fetch, read and check the file of a real data set.
 
-A file is accepted only if its header, its number of rows and one of its checksums are the
-expected ones. Any other file raises an error: results from other data would be worse than none.
+A file is accepted only if its header, its number of rows and its values are the expected ones.
+Any other file raises an error: results from other data would be worse than none. Downloads go
+through pooch, which is the optional extra ``data`` and imported only here.
 """
 
 import gzip
 import hashlib
+import importlib.util
+import os
+import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -22,9 +26,8 @@ def read_array(path: Path, source: Source) -> np.ndarray:
     ValueError, naming the file, if it is damaged or does not hold what `source` says.
     """
     try:
-        content = _unpacked(path, source)
-        table = _parsed(content, source)
-        _check(content, table, source)
+        table = _parsed(_unpacked(path, source), source)
+        _check(table, source)
     except ValueError as error:
         raise ValueError(
             f"{path} is not the {source.title} data: {error}. Expected is a csv file of "
@@ -71,9 +74,8 @@ def _parsed(content: bytes, source: Source) -> np.ndarray:
         raise ValueError(f"it has a field that is not a number ({error})") from error
 
 
-def _check(content: bytes, table: np.ndarray, source: Source) -> None:
-    if hashlib.sha256(content).hexdigest() == source.csv_sha256:
-        return
+def _check(table: np.ndarray, source: Source) -> None:
+    """Raise ValueError unless the values are the published ones, as printed or to rounding."""
     if values_checksum(table) == source.values_sha256:
         return
     if source.fingerprint is None:
@@ -94,3 +96,57 @@ def weighted_means(table: np.ndarray) -> np.ndarray:
     """Column means weighted by ``1 + row/rows``, which detect changed values and moved rows."""
     weights = 1.0 + np.arange(len(table)) / len(table)
     return weights @ table / weights.sum()
+
+
+def cache_directory() -> Path | None:
+    """The folder for downloaded files; None if pooch is not installed."""
+    try:
+        import pooch
+    except ImportError:
+        return None
+    return Path(pooch.os_cache("bandfall"))
+
+
+def download_table(source: Source, *, progress: bool) -> np.ndarray:
+    """Download the archive of `source`, and return its table as `read_array` does.
+
+    The archive is checked and kept in the cache; `progress` shows a bar on standard error. Raises
+    OSError if the home cannot be reached or sends something else.
+    """
+    cache = cache_directory()
+    if cache is None:
+        raise ImportError(
+            "downloading data needs pooch, which is not installed: pip install 'pooch[progress]'"
+        )
+    import pooch
+
+    cache.mkdir(parents=True, exist_ok=True)
+    with_bar = progress and importlib.util.find_spec("tqdm") is not None
+    # Only a checked file enters the cache, so it is downloaded to another place first.
+    with tempfile.TemporaryDirectory(dir=cache) as arrivals:
+        archive = Path(arrivals) / str(source.archive)
+        try:
+            pooch.HTTPDownloader(progressbar=with_bar)(source.archive_url, str(archive), None)
+            table = read_array(archive, source)
+        except (OSError, ValueError) as error:
+            if (response := getattr(error, "response", None)) is not None:
+                response.close()  # otherwise a refused request keeps its socket open
+            raise OSError(
+                f"the {source.title} data could not be downloaded from {source.archive_url} "
+                f"({error.__cause__ or type(error).__name__}); {placement_hint(source)}"
+            ) from error
+        os.replace(archive, cache / archive.name)
+    return table
+
+
+def placement_hint(source: Source) -> str:
+    """A sentence that says which file to put where."""
+    *others, last = source.filenames
+    columns = source.columns
+    shown = columns if len(columns) <= 9 else (*columns[:3], "…", columns[-1])
+    return (
+        f"put {', '.join(others)} or {last} (columns {', '.join(shown)}; {source.rows} rows; "
+        f"sha256 of the csv file {source.csv_sha256}) into a directory and name it with "
+        f"data_home= or the environment variable BANDFALL_DATA. Its home is {source.home}: "
+        f"{source.origin}"
+    )

@@ -16,8 +16,7 @@ import numpy as np
 from sklearn.utils import Bunch
 from sklearn.utils._param_validation import validate_params
 
-from bandfall.datasets._download import cache_directory, download_table, placement_hint
-from bandfall.datasets._files import read_array
+from bandfall.datasets._files import cache_directory, download_table, placement_hint, read_array
 from bandfall.datasets._sources import CPU, POWER, SUPERCONDUCTORS, UK_TEMPERATURE, Source
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
+from sklearn.utils._param_validation import Interval, validate_params
 
 from bandfall.datasets._real import as_loaded, load_table
 from bandfall.datasets._sources import SOURCES
@@ -32,6 +33,14 @@ class Split:
     y_test: np.ndarray
 
 
+@validate_params(
+    {
+        "size": [Interval(Integral, 2, None, closed="left"), "array-like", None],
+        "n_splits": [Interval(Integral, 1, None, closed="left"), None],
+        "n_train": [Interval(Integral, 1, None, closed="left"), None],
+    },
+    prefer_skip_nested_validation=True,
+)
 def paper_splits(
     data: str | np.ndarray,
     target: np.ndarray | None = None,
@@ -86,7 +95,7 @@ def paper_splits(
     if size is None:
         size = CPU_SIZES if isinstance(data, str) and data == "cpu" else 100
     sizes = _split_sizes(size, n_splits, len(table))
-    if n_train is not None and not (_is_count(n_train) and n_train < min(sizes)):
+    if n_train is not None and n_train >= min(sizes):
         raise ValueError(
             f"n_train must be an int from 1 to {min(sizes) - 1}, one less than the smallest "
             f"split; got {n_train!r}"
@@ -124,27 +133,21 @@ def _target_first(
 
 
 def _split_sizes(size: int | Sequence[int], n_splits: int | None, rows: int) -> list[int]:
-    if n_splits is not None and not _is_count(n_splits):
-        raise ValueError(f"n_splits must be a positive int or None; got {n_splits!r}")
+    """Rows of every split; a split needs a row for training and a row for testing."""
     if isinstance(size, Integral):
-        sizes = [int(size)] * (n_splits or max(1, min(200, rows // max(int(size), 1))))
+        sizes = [int(size)] * (n_splits or max(1, min(200, rows // int(size))))
     else:
-        sizes = list(size)[:n_splits] if isinstance(size, Sequence | np.ndarray) else []
-        if n_splits is not None and 0 < len(sizes) < n_splits:
-            raise ValueError(f"n_splits={n_splits} exceeds the {len(sizes)} sizes given")
-    # A split needs a row for training and a row for testing.
-    if not sizes or not all(_is_count(one) and one >= 2 for one in sizes):
-        raise ValueError(f"size must be an int >= 2 or a sequence of them; got {size!r}")
+        sizes = list(size)[:n_splits]
+        if not sizes or not all(isinstance(one, Integral) and one >= 2 for one in sizes):
+            raise ValueError(f"size must be an int >= 2 or a sequence of them; got {size!r}")
+    if len(sizes) < (n_splits or 0):
+        raise ValueError(f"n_splits={n_splits} exceeds the {len(sizes)} sizes given")
     if sum(sizes) > rows:
         raise ValueError(
             f"size and n_splits ask for {sum(sizes)} rows in {len(sizes)} splits; the data have "
             f"{rows}"
         )
     return sizes
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def standardised(rows: np.ndarray, n_train: int) -> Split:

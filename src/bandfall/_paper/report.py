@@ -14,6 +14,7 @@ import numpy as np
 
 from bandfall._paper.experiment import (
     AGREES,
+    DATASETS,
     HOLDS,
     Claim,
     Comparison,
@@ -122,6 +123,7 @@ def _write(
     environment.filters |= {"plain": plain, "code": code, "duration": _duration, "label": _label}
     introduction = environment.get_template("introduction.jinja").render(
         summaries=summaries,
+        sets=DATASETS,
         runs=runs,
         cells=[comparison.verdict for s in summaries for comparison in s.comparisons],
         claims=[claim.verdict for s in summaries for claim in s.claims],

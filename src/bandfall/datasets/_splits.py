@@ -134,7 +134,7 @@ def _target_first(
 
 def _split_sizes(size: int | Sequence[int], n_splits: int | None, rows: int) -> list[int]:
     """Rows of every split; a split needs a row for training and a row for testing."""
-    if isinstance(size, Integral):
+    if isinstance(size, int | np.integer):
         sizes = [int(size)] * (n_splits or max(1, min(200, rows // int(size))))
     else:
         sizes = list(size)[:n_splits]

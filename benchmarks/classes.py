@@ -3,10 +3,14 @@
     python benchmarks/classes.py --data DIR [--sets car vowel] [--methods LightGBM] [--out DIR]
 
 DIR holds tables NAME.csv.gz with the class as their last column, and `categories.json`, which names
-the categorical columns of each table. Three stratified folds; every method has its default
-settings, and no setting depends on the set. OUT/classes.jsonl gets a line for every set, fold and
-method; what is there already is not computed again, except with --again. Rivals that are not
-installed are left out and named. Prints tables as Markdown and draws OUT/classes.png.
+the categorical columns of each table. `--numbers DIR` adds two-class versions of the tables of the
+regression suite with more than 3,000 rows: NAME-70 asks whether the target is above its 70 %
+quantile, and in NAME-90-5 5 % of the answers about the 90 % quantile are wrong.
+
+Three stratified folds; every method has its default settings, and no setting depends on the set.
+OUT/classes.jsonl gets a line for every set, fold and method; what is there already is not computed
+again, except with --again. Rivals that are not installed are left out and named. Prints tables as
+Markdown and draws OUT/classes.png.
 
 On a machine with many cores and without the rivals (pandas and matplotlib are not needed):
 
@@ -52,19 +56,60 @@ BOOSTERS = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
 OURS = "BandfallClassifier"
 
 
+VERSIONS = ("70", "90", "70-5", "90-5", "70-15")  # quantile, and percent of wrong labels
+SMALLEST = 3000  # rows of tables of numbers
+
+
 def load(folder, name):
     """Features, declared categories as such, and classes as text; empty fields are missing."""
-    declared = json.loads((folder / "categories.json").read_text()).get(name, [])
-    with gzip.open(folder / f"{name}.csv.gz", "rt", newline="") as stream:
+    if (folder / "categories.json").exists():
+        declared = json.loads((folder / "categories.json").read_text()).get(name, [])
+        names, values, y = read_columns(folder / f"{name}.csv.gz")
+        return table_of(names, values, declared), np.array(y)
+    base, quantile, *wrong = name.split("-")
+    names, values, y = read_columns(folder / f"{base}.csv.gz")
+    y = np.array(y, dtype=float)
+    above = y > np.quantile(y, int(quantile) / 100)
+    if wrong:
+        above ^= np.random.default_rng(0).uniform(size=len(y)) < int(wrong[0]) / 100
+    text = [one for one, column in zip(names, values, strict=True) if not all_numbers(column)]
+    return table_of(names, values, text), above.astype(str)
+
+
+def read_columns(path):
+    """Names and values of all columns but the last, and the last."""
+    with gzip.open(path, "rt", newline="") as stream:
         names, *rows = csv.reader(stream)
     *values, y = map(list, zip(*rows, strict=True))
+    return names[:-1], values, y
+
+
+def all_numbers(column):
+    """Whether a column holds numbers alone; dates are categories here."""
+    try:
+        return bool([float(value or "nan") for value in column])
+    except ValueError:
+        return False
+
+
+def table_of(names, values, declared):
+    """A table of numbers and declared categories."""
     columns = [
         categories(column, declared=True)
         if title in declared
         else Column("number", np.array([float(value or "nan") for value in column]))
-        for title, column in zip(names[:-1], values, strict=True)
+        for title, column in zip(names, values, strict=True)
     ]
-    return Table(names[:-1], None, columns), np.array(y)
+    return Table(names, None, columns)
+
+
+def names_in(folder):
+    """Names of all tables of a folder of classes or of numbers."""
+    if (folder / "categories.json").exists():
+        return list(json.loads((folder / "categories.json").read_text()))
+    paths = sorted(folder.glob("*.csv.gz"))
+    large = [path for path in paths if len(read_columns(path)[2]) > SMALLEST]
+    return [f"{path.name[:-7]}-{version}" for path in large for version in VERSIONS]
 
 
 def as_frame(table):
@@ -236,7 +281,7 @@ def measure(arguments, results):
         if method in missing:
             continue
         try:
-            keep(arguments, run(arguments.data, name, fold, method))
+            keep(arguments, run(arguments.folder[name], name, fold, method))
         except ImportError:
             missing.add(method)
     if missing:
@@ -252,7 +297,7 @@ def measure_together(arguments, wanted):
     wanted.sort(key=lambda one: (one[1], -sizes[one[0]]))
     end = time.monotonic() + arguments.max_seconds
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
-        coming = pool.imap_unordered(_run, [(arguments.data, *one) for one in wanted])
+        coming = pool.imap_unordered(_run, [(arguments.folder[one[0]], *one) for one in wanted])
         for _ in wanted:
             try:
                 line = coming.next(min(max(0.0, end - time.monotonic()), 1e6))
@@ -341,6 +386,7 @@ def draw(results, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("BANDFALL_DATA"))
+    parser.add_argument("--numbers", type=Path, help="tables of the regression suite, as classes")
     parser.add_argument("--sets", nargs="+")
     parser.add_argument("--max-rows", type=int, help="leave out larger sets")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
@@ -355,8 +401,10 @@ def main():
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     arguments.file = arguments.out / "classes.jsonl"
-    names = arguments.sets or sorted(json.loads((arguments.data / "categories.json").read_text()))
-    sizes = {name: len(load(arguments.data, name)[1]) for name in names}
+    folders = [one for one in (arguments.data, arguments.numbers) if one is not None]
+    arguments.folder = {name: folder for folder in folders for name in names_in(folder)}
+    names = arguments.sets or sorted(arguments.folder)
+    sizes = {name: len(load(arguments.folder[name], name)[1]) for name in names}
     arguments.sets = sorted(names, key=lambda name: sizes[name])
     if arguments.max_rows:
         arguments.sets = [name for name in arguments.sets if sizes[name] <= arguments.max_rows]

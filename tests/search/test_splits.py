@@ -62,8 +62,19 @@ class TestRungs:
         assert_array_equal(np.sort(held_out), np.arange(60))
         for part in second:
             assert np.count_nonzero(rows.strata[part.held_out]) == n_rarer // len(second)
-        for one in (replace(budget, class_rows=59), budget.up_to(50)):
-            assert [len(parts) for parts in self.split(rows, one)] == [1]
+        one_part = replace(budget, class_rows=59)
+        assert [len(parts) for parts in self.split(rows, one_part)] == [1]
+
+    def test_folds_of_many_rows_of_classes_train_on_some_and_judge_by_some(self):
+        budget = replace(ONE_RUNG, few_rows=0, rung_rows=(12, 1000), class_train_rows=20)
+        rows = replace(rows_of(), strata=np.arange(60) % 2)
+        (race,), finals = self.split(rows, replace(budget, held_out_rows=15))
+        assert (len(race), len(race.held_out)) == (12, 15)
+        assert_array_equal(race.held_out, finals[0].held_out)
+        assert len(np.unique(np.concatenate([part.held_out for part in finals]))) == 45
+        for part in finals:
+            assert len(part) == 20
+            assert not set(part.train) & set(part.held_out)
 
     def test_enough_rows_are_held_out_for_intervals(self):
         for n, fewest, expected in ((90, 20, 20), (90, 40, 30), (150, 20, 25), (150, 0, 25)):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.logistic import fit_logistic, log_loss_target, path_kernel
+from bandfall._fitting.logistic import ClassTarget, fit_logistic, log_loss_target, path_kernel
 from bandfall._fitting.paths import fit_member_path
 from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
@@ -26,6 +27,8 @@ from bandfall._search.settings import PENALTIES, Settings
 from bandfall._search.splits import folds_for
 from bandfall._targets.links import SOFTMAX_LINKS, LogLoss
 from bandfall._targets.losses import mean_and_error, mean_r2
+from bandfall.descent import Path
+from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 _WORK = "log-loss"  # part of the progress
@@ -44,18 +47,17 @@ def tune_classes(
     if len(rows) > rows.leaf_rows:  # final fits to all rows take most of the time
         n_members = max(2, settings.member_columns // rows.y.shape[1])
         settings = replace(settings, n_members=min(settings.n_members, n_members))
-    wide = Candidate(
-        kernel=get_kernel(settings.wide_kernel if kernels is None else kernels[0]),
-        width=settings.wide_width,
-        penalty=settings.wide_penalty,
-    )
-    if kernels is None and len(rows) < settings.few_kernel_rows:
+    wide: Sequence[tuple[Kernel | str, float, float]] = settings.wide
+    if kernels is not None:
+        (_, width, penalty), *_ = wide
+        wide = ((kernels[0], width, penalty),)
+    elif len(rows) < settings.few_kernel_rows:
         kernels = settings.few_kernels
     rows = replace(rows, settings=settings)
     _expect(clock, rows, folds_for(rows) or 1, settings.n_members)
     tuned = tune(rows, kernels=kernels, clock=clock, n_jobs=n_jobs, **arguments)
     try:
-        return with_log_odds(rows, tuned, clock, n_jobs, wide)
+        return with_log_odds(rows, tuned, wide_candidates(rows, wide), clock, n_jobs)
     except KeyboardInterrupt:
         clock.press()
         clock.skip("no models of the log-loss were tried")
@@ -76,8 +78,23 @@ def for_columns(settings: Settings, n_columns: int) -> Settings:
     ).up_to(most)
 
 
+def wide_candidates(
+    rows: Rows, wide: Sequence[tuple[Kernel | str, float, float]]
+) -> list[Candidate]:
+    """Kernels of one wide bandwidth under all encodings.
+
+    Norms that add columns up do not need steps, which make curves of single columns.
+    """
+    return [
+        Candidate(encoding, kernel=get_kernel(kernel), width=width, penalty=penalty)
+        for encoding in rows.views
+        for kernel, width, penalty in wide
+        if encoding != "steps" or get_kernel(kernel).geometry.rotates
+    ]
+
+
 def with_log_odds(
-    rows: Rows, tuned: Tuned, clock: Clock, n_jobs: int | None, wide: Candidate
+    rows: Rows, tuned: Tuned, wide: Sequence[Candidate], clock: Clock, n_jobs: int | None
 ) -> Tuned:
     """The average of log-odds with the smallest held-out log-loss; of many rows that of the search.
 
@@ -85,203 +102,211 @@ def with_log_odds(
     wide kernels, whose metric is learned from log-odds, and the outputs of the members, each
     divided by a temperature. Held-out rows choose penalties and temperatures.
     """
-    parts = _few_rows(rows, _partition(tuned.parts))
+    parts = [_few_rows(part) for part in _partition(tuned.parts)]
     _expect(clock, rows, len(parts), len(tuned.members))
     if not parts or not _affordable(rows, parts, len(tuned.members), clock):
         return tuned
-    prior = log_loss_target(rows, np.arange(0)).prior
-    search = _LossSearch(parts, LogLoss(prior, log_odds=True), clock, n_jobs)
+
+    def each(task: Callable[[Start], list[Fit]], starts: Sequence[Start]) -> list[Fit]:
+        results = parallel_map(
+            task, list(starts), n_rows=len(parts[0]), n_jobs=n_jobs, stop=clock.end
+        )
+        return [fit for fits in results for fit in fits]
+
     starts = [
-        (trial, roots_of(tuned.metrics, trial.candidate.metric, parts)[: len(parts)])
+        Start(trial, roots_of(tuned.metrics, trial.candidate.metric, parts)[: len(parts)])
         for trial, _ in tuned.members
     ]
-    fits = search.refits(starts)
+    fits = each(lambda start: refit(parts, start, clock), starts)
     if len(fits) < len(tuned.members):
         return tuned
-    by_codes = search.as_log_odds(tuned, [one.problems for one in fits])
-    fits += search.wide(wide)
-    outputs = {one.trial: one.outputs for one in fits}
+    by_codes = dict(
+        as_log_odds(fit, trial, parts) for fit, (trial, _) in zip(fits, tuned.members, strict=True)
+    )
+    race = parts[: rows.settings.wide_parts]
+    starts = [start_of(candidate, race) for candidate in wide]
+    tried = each(lambda start: refit(race, start, clock, stride=2), starts)
+    starts = [start_of(one.trial.candidate, parts) for one in promising(tried, rows.settings)]
+    fits += each(lambda start: rounds(parts, start, clock), starts)
+    outputs = {fit.trial: fit.outputs for fit in fits}
+    metrics = {fit.trial.candidate.metric: fit.roots for fit in fits}
     trials = [*tuned.trials, *outputs]
-    metrics = {one.trial.candidate.metric: one.roots for one in fits}
-    return average_of(outputs | by_codes, parts, search.judge, trials, metrics)
+    return average_of(outputs | by_codes, parts, _judge(rows), trials, metrics)
+
+
+class Start(NamedTuple):
+    """What is trained with the log-loss: a trial, in its metric on every part."""
+
+    trial: Trial
+    roots: Roots
 
 
 @dataclass(frozen=True)
-class _Fit:
-    """A trial with the log-loss, and its outputs for the held-out rows of its parts (m, k)."""
+class Fit:
+    """A trial with the log-loss, trained on some parts.
+
+    Attributes
+    ----------
+    trial : Trial
+    roots : tuple of ndarray
+        Its metric on every part.
+    outputs : ndarray of shape (m, k)
+        Log-odds for the held-out rows of all parts.
+    codes : ndarray of shape (m, k)
+        What its paths predict for them by squared error.
+    models : tuple of KernelSum
+        Log-odds of every part.
+    """
 
     trial: Trial
     roots: Roots
     outputs: np.ndarray
-    problems: Sequence[_Problem]
+    codes: np.ndarray
+    models: tuple[KernelSum, ...]
 
 
-_Start = tuple[Trial, Roots]
+def start_of(candidate: Candidate, parts: Sequence[Part]) -> Start:
+    """A candidate in columns as they are."""
+    trial = Trial(candidate, np.nan, np.nan, np.nan, Settings.max_r2, len(parts[0]))
+    return Start(trial, roots_of({}, candidate.metric, parts))
 
 
-@dataclass(frozen=True)
-class _LossSearch:
-    """Tries kernel logistic regression on some parts."""
+def promising(tried: Sequence[Fit], settings: Settings) -> list[Fit]:
+    """The wide kernels to train on all parts: those near the best of the race."""
+    ordered = sorted(tried, key=lambda fit: fit.trial.loss)[: settings.wide_finalists]
+    return [fit for fit in ordered if fit.trial.loss <= settings.wide_close * ordered[0].trial.loss]
 
-    parts: Sequence[Part]
-    judge: LogLoss
-    clock: Clock
-    n_jobs: int | None
 
-    @property
-    def settings(self) -> Settings:
-        return self.parts[0].rows.settings
+def rounds(parts: Sequence[Part], start: Start, clock: Clock) -> list[Fit]:
+    """Fits of a wide kernel, in metrics that are learned from log-odds while that helps."""
+    settings, fits = parts[0].rows.settings, []
+    for number in range(1, min(settings.wide_rounds, settings.max_rounds) + 2):
+        fits += refit(parts, start, clock)
+        if len(fits) < number:
+            break
+        *_, fit = fits
+        if number > 1 and fit.trial.loss > (1.0 - settings.wide_helped) * fits[-2].trial.loss:
+            break
+        start = next_round(fit, parts, number)
+    return fits
 
-    def refits(self, starts: list[_Start]) -> list[_Fit]:
-        """Trials in their metrics with the log-loss, as far as there was time."""
-        return self._map(lambda start: self._refit(self.parts, *start), starts)
 
-    def wide(self, candidate: Candidate) -> list[_Fit]:
-        """A wide kernel under the encodings that may win, each with the rounds that help."""
-        settings, n_rows, starts = self.settings, len(self.parts[0]), []
-        race = self.parts[: settings.wide_parts]
-        for encoding in self.parts[0].rows.views:
-            one = replace(candidate, encoding=encoding)
-            trial = Trial(one, np.nan, np.nan, np.nan, settings.max_r2, n_rows)
-            starts.append((trial, roots_of({}, one.metric, self.parts)))
-        tried = self._map(lambda start: self._refit(race, start[0], start[1][: len(race)]), starts)
-        least = min((one.trial.loss for one in tried), default=np.inf)
-        near = {
-            one.trial.candidate.encoding: one.trial
-            for one in tried
-            if one.trial.loss <= settings.wide_close * least
-        }
-        again = [
-            (near[trial.candidate.encoding], roots)
-            for trial, roots in starts
-            if trial.candidate.encoding in near
-        ]
-        return self._map(lambda start: self._rounds(*start), again)
-
-    def as_log_odds(
-        self, tuned: Tuned, problems: Sequence[Sequence[_Problem]]
-    ) -> dict[Trial, np.ndarray]:
-        """Members by squared error, each at its best temperature, with their outputs.
-
-        Where the parts have fewer rows than those of the search, the paths of their `problems`
-        predict: members of both losses are compared on equal terms.
-        """
-        rows, y = self.parts[0].rows, joined_targets(self.parts)
-        weights = rows.evidence[np.concatenate([part.held_out for part in self.parts])]
-        fewer = len(self.parts[0]) < len(tuned.parts[0])
-        outputs_of: dict[Trial, np.ndarray] = {}
-        for (trial, _), own in zip(tuned.members, problems, strict=True):
-            if fewer:
-                outputs = np.concatenate([problem.codes() for problem in own])
-            else:
-                outputs = tuned.outputs[trial][: len(y)]
-            link, loss = self.judge.best_link(outputs, y, weights, len(y), SOFTMAX_LINKS)
-            as_odds = replace(trial, loss=loss, temperature=link.parameter)
-            outputs_of[as_odds] = outputs / link.parameter
-        return outputs_of
-
-    def _map(self, task: Callable[[_Start], _Fit | None], starts: list[_Start]) -> list[_Fit]:
-        """Those that there was time for."""
-        results = parallel_map(
-            task, starts, n_rows=len(self.parts[0]), n_jobs=self.n_jobs, stop=self.clock.end
+def next_round(fit: Fit, parts: Sequence[Part], number: int) -> Start:
+    """A fit in the metric of the next round, from gradients of its log-odds."""
+    candidate = fit.trial.candidate
+    roots = tuple(
+        learned_root(
+            model,
+            np.ones(len(model.offset)),
+            root,
+            diagonal=not candidate.metric.mixes,
+            backend=parts[0].rows.backend,
         )
-        return [one for one in results if one is not None]
-
-    def _rounds(self, trial: Trial, roots: Roots) -> _Fit | None:
-        """Learn the metric from log-odds while that helps."""
-        settings = self.settings
-        best = fit = self._refit(self.parts, trial, roots)
-        for number in range(1, min(settings.wide_rounds, settings.max_rounds) + 1):
-            if fit is None:
-                break
-            best, old = fit, fit.trial.candidate
-            pairs = zip(fit.problems, fit.roots, strict=True)
-            roots = tuple(problem.next_root(old, root) for problem, root in pairs)
-            candidate = replace(old, log_rounds=number)
-            fit = self._refit(self.parts, replace(fit.trial, candidate=candidate), roots)
-            if fit is None or fit.trial.loss > (1.0 - settings.wide_helped) * best.trial.loss:
-                break
-        return best
-
-    def _refit(self, parts: Sequence[Part], trial: Trial, roots: Roots) -> _Fit | None:
-        """A trial with the log-loss at its best penalty; None if interrupted."""
-        y, weights = joined_targets(parts), joined_weights(parts)
-        entries = _entries(len(parts[0]), len(parts))
-        with self.clock.task(FINALISTS, entries, part=_WORK):
-            pairs = zip(parts, roots, strict=True)
-            problems = [_Problem(part, trial, root) for part, root in pairs]
-            outputs_of: dict[int, np.ndarray] = {}
-            losses: dict[int, float] = {}
-
-            def loss(place: int) -> float:
-                if self.clock.interrupted or not 0 <= place < len(PENALTIES):
-                    return np.inf
-                if place not in losses:
-                    outputs = np.concatenate([one.outputs(PENALTIES[place]) for one in problems])
-                    outputs_of[place] = outputs
-                    own = self.judge.losses(outputs, y)
-                    losses[place] = float(np.average(own, weights=weights))
-                return losses[place]
-
-            first = trial.candidate.penalty or self.settings.first_penalty
-            best = PENALTIES.index(first)
-            step = 1 if loss(best + 1) < loss(best) else -1
-            while loss(best + step) < loss(best):
-                best += step
-        if self.clock.interrupted:
-            return None
-        outputs = outputs_of[best]
-        mean, error = mean_and_error(self.judge.losses(outputs, y), weights)
-        judged = replace(
-            trial,
-            candidate=replace(trial.candidate, penalty=PENALTIES[best]),
-            loss=mean,
-            standard_error=error,
-            score=mean_r2(self.judge.codes(outputs), y, weights),
-            n_rows=len(parts[0]),
-        )
-        return _Fit(judged, roots, outputs, problems)
+        for model, root in zip(fit.models, fit.roots, strict=True)
+    )
+    return Start(replace(fit.trial, candidate=replace(candidate, log_rounds=number)), roots)
 
 
-class _Problem:
-    """Kernel logistic regression on one part, from penalty to penalty."""
+def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) -> list[Fit]:
+    """A trial with the log-loss at its best penalty; none if interrupted.
 
-    def __init__(self, part: Part, trial: Trial, root: np.ndarray):
+    The first half of the parts chooses the penalty: downhill from the first, every `stride`-th.
+    """
+    trial, judge, n_first = start.trial, _judge(parts[0].rows), max(1, len(parts) // 2)
+    with clock.task(FINALISTS, _entries(len(parts[0]), len(parts)), part=_WORK):
+        pairs = zip(parts, start.roots, strict=True)
+        problems = [Problem.of(part, trial, root) for part, root in pairs]
+        y, weights = joined_targets(parts[:n_first]), joined_weights(parts[:n_first])
+        solutions: dict[int, list[np.ndarray]] = {}  # by place among the penalties
+
+        @cache
+        def loss(place: int) -> float:
+            if clock.interrupted or not 0 <= place < len(PENALTIES):
+                return np.inf
+            before = next(reversed(solutions.values()), [None] * n_first)
+            solutions[place] = [
+                one.solution(PENALTIES[place], alpha)
+                for one, alpha in zip(problems[:n_first], before, strict=True)
+            ]
+            outputs = joined(problems[:n_first], solutions[place])
+            return float(np.average(judge.losses(outputs, y), weights=weights))
+
+        best = PENALTIES.index(trial.candidate.penalty or parts[0].rows.settings.first_penalty)
+        step = stride if loss(best + stride) < loss(best) else -stride
+        while loss(best + step) < loss(best):
+            best += step
+        if clock.interrupted:
+            return []
+        alphas = solutions[best]
+        alphas += [one.solution(PENALTIES[best]) for one in problems[n_first:]]
+    outputs = joined(problems, alphas)
+    y, weights = joined_targets(parts), joined_weights(parts)
+    mean, error = mean_and_error(judge.losses(outputs, y), weights)
+    judged = replace(
+        trial,
+        candidate=replace(trial.candidate, penalty=PENALTIES[best]),
+        loss=mean,
+        standard_error=error,
+        score=mean_r2(judge.codes(outputs), y, weights),
+        n_rows=len(parts[0]),
+    )
+    codes = np.concatenate([one.codes for one in problems])
+    models = [one.model(alpha) for one, alpha in zip(problems, alphas, strict=True)]
+    return [Fit(judged, start.roots, outputs, codes, tuple(models))]
+
+
+class Problem(NamedTuple):
+    """Kernel logistic regression in the kernel of a path on one part."""
+
+    path: Path
+    K: np.ndarray
+    K_new: np.ndarray
+    target: ClassTarget
+    codes: np.ndarray  # what the path predicts for the held-out rows by squared error, (m, k)
+
+    @classmethod
+    def of(cls, part: Part, trial: Trial, root: np.ndarray) -> Problem:
+        """The problem of a trial."""
         X, X_new = part.scaled(trial.candidate.encoding, root)
         if trial.candidate.width:  # small penalties: rounding would make K indefinite
             X, X_new = X.astype(np.float64), X_new.astype(np.float64)
-        self._part = part
-        self._path = fit_member_path(part.rows, part.train, X, trial)
-        self._X_new = X_new
-        self._K, self._K_new = path_kernel(self._path), path_kernel(self._path, X_new)
-        self._target = log_loss_target(part.rows, part.train)
-        self._alphas: dict[float, np.ndarray] = {}
+        path = fit_member_path(part.rows, part.train, X, trial)
+        codes = path.evaluate(X_new, backend=part.rows.backend)
+        target = log_loss_target(part.rows, part.train)
+        return cls(path, path_kernel(path), path_kernel(path, X_new), target, codes)
 
-    def outputs(self, penalty: float) -> np.ndarray:
-        """For the held-out rows, shape (m, k)."""
-        start = next(reversed(self._alphas.values()), None)
-        self._alphas[penalty] = fit_logistic(self._K, self._target, penalty, start)
-        return self._K_new @ self._alphas[penalty]
+    def solution(self, penalty: float, start: np.ndarray | None = None) -> np.ndarray:
+        """The coefficients α, shape (n, k)."""
+        return fit_logistic(self.K, self.target, penalty, start)
 
-    def codes(self) -> np.ndarray:
-        """What the path predicts for the held-out rows by squared error, shape (m, k)."""
-        return self._path.evaluate(self._X_new, backend=self._part.rows.backend)
+    def model(self, alpha: np.ndarray) -> KernelSum:
+        """The log-odds of a solution."""
+        coefficients = self.path.durations[:, None, None] * alpha
+        offset = np.zeros(alpha.shape[1])
+        return replace(self.path.undivided, coefficients=coefficients, offset=offset)
 
-    def next_root(self, candidate: Candidate, root: np.ndarray) -> np.ndarray:
-        """The metric of the next round, from gradients of the log-odds of a candidate."""
-        alpha = self._alphas[candidate.penalty]
-        model = replace(
-            self._path.undivided,
-            coefficients=self._path.durations[:, None, None] * alpha,
-            offset=np.zeros(alpha.shape[1]),
-        )
-        return learned_root(
-            model,
-            np.ones(alpha.shape[1]),
-            root,
-            diagonal=not candidate.metric.mixes,
-            backend=self._part.rows.backend,
-        )
+
+def joined(problems: Sequence[Problem], alphas: Sequence[np.ndarray]) -> np.ndarray:
+    """Log-odds of solutions for the held-out rows of all parts, (m, k)."""
+    pairs = zip(problems, alphas, strict=True)
+    return np.concatenate([one.K_new @ alpha for one, alpha in pairs])
+
+
+def as_log_odds(fit: Fit, trial: Trial, parts: Sequence[Part]) -> tuple[Trial, np.ndarray]:
+    """A member by squared error at its best temperature, and its outputs.
+
+    Its paths are those of its fit: members of both losses are compared on equal terms.
+    """
+    rows, y = parts[0].rows, joined_targets(parts)
+    weights = rows.evidence[np.concatenate([part.held_out for part in parts])]
+    link, loss = _judge(rows).best_link(fit.codes, y, weights, len(y), SOFTMAX_LINKS)
+    as_odds = replace(trial, loss=loss, temperature=link.parameter)
+    return as_odds, fit.codes / link.parameter
+
+
+def _judge(rows: Rows) -> LogLoss:
+    """The log-loss of log-odds."""
+    return LogLoss(log_loss_target(rows, np.arange(0)).prior, log_odds=True)
 
 
 def _partition(parts: Sequence[Part]) -> list[Part]:
@@ -297,14 +322,16 @@ def _partition(parts: Sequence[Part]) -> list[Part]:
     return chosen
 
 
-def _few_rows(rows: Rows, parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts; of many rows, one whose training rows are some of those of the first.
+def _few_rows(part: Part) -> Part:
+    """The part, with at most `penalty_rows` training rows.
 
     Penalties are those of a prior for the function: they suit any number of rows.
     """
-    if len(rows) <= rows.settings.exact_rows or not parts:
-        return parts
-    return [Part(rows, parts[0].train[: rows.settings.penalty_rows], parts[0].held_out)]
+    most = part.rows.settings.penalty_rows
+    if len(part) <= most:
+        return part
+    some = np.random.RandomState(0).permutation(len(part))[:most]
+    return Part(part.rows, part.train[np.sort(some)], part.held_out)
 
 
 def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, clock: Clock) -> bool:

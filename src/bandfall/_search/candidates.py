@@ -72,7 +72,7 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
         return [Family(one, get_kernel(kernel)) for one in rows.views for kernel in kernels]
     settings, classes = rows.settings, rows.strata is not None
     usual = settings.class_families if classes else settings.families
-    some = classes and settings.fold_rows <= len(rows) <= settings.class_rows
+    some = classes and settings.fold_rows <= len(rows) <= settings.exact_rows
     more = settings.more_for_classes if some else {}
     return [
         Family(encoding, get_kernel(kernel))

@@ -37,8 +37,9 @@ class Settings:
     # For classes, each row is held out up to `class_rows` rows: losses of few rows vary too much.
     # `class_folds` folds serve from `fold_rows` rows on, and `n_folds` if the rarer classes have
     # fewer than half of `fold_rows` rows together: training needs these.
-    class_rows: int = 5000
+    class_rows: int = 100_000
     class_folds: int = 3
+    class_train_rows: int = 3333  # most training rows of such a fold
     held_out_rows: int = 2500  # maximum number of rows held out in one part
     # Minimum number of rows held out in one part, but at most a third of all: with fewer, the
     # coverage of intervals would vary too much.
@@ -65,7 +66,7 @@ class Settings:
             "pairs": ("gaussian",),
         }
     )
-    # Also tried from `fold_rows` to `class_rows` rows: above, the many columns of steps would make
+    # Also tried from `fold_rows` to `exact_rows` rows: above, the many columns of steps would make
     # predictions slow.
     more_for_classes: Families = field(default_factory=lambda: {"steps": ("laplace-1.25",)})
     # With fewer rows, classes choose among two kernels: with more kernels the held-out log-loss
@@ -160,10 +161,10 @@ class Settings:
     # takes longer than a search.
     log_loss_rows: int = 100_000
     cholesky_rows: int = 10_000
-    # Above `exact_rows` rows, models with the log-loss are compared after training on
-    # `penalty_rows` of them, and the final fits are computed in float32.
+    # Above `exact_rows` rows, final fits are computed in float32. Models with the log-loss are
+    # compared after training on at most `penalty_rows` rows of a part.
     exact_rows: int = 5000
-    penalty_rows: int = 3000
+    penalty_rows: int = 2500
     first_penalty: float = 0.3  # suits most members
     # Rows² × columns of all rungs and of the first: as many as three classes of 10,000 rows have,
     # and ten classes of 2,000 rows.
@@ -172,13 +173,18 @@ class Settings:
     many_columns: int = 3  # that seven speeds of cost little
     leaf_columns: int = 10  # most classes for the log-loss in leaves
     member_columns: int = 60  # of all members that are fitted to all rows: four of fifteen classes
-    # Where classes follow a rule, wide kernels with small penalties have the least log-loss,
-    # though the squared error of such paths is poor.
-    wide_kernel: str = "gaussian"
-    wide_width: float = 0.25
-    wide_penalty: float = 0.003
-    wide_parts: int = 2  # that all encodings are tried on
-    wide_close: float = 1.25  # times the least loss: encodings that learn a metric
+    # Kernels of one wide bandwidth, relative to the largest distance, and their first penalties.
+    # Where classes follow a rule, Gaussians with small penalties have the least log-loss, though
+    # the squared error of such paths is poor; where they are noisy, kernels that are nearly
+    # additive or rough, with large penalties.
+    wide: tuple[tuple[str, float, float], ...] = (
+        ("gaussian", 0.25, 0.003),
+        ("laplace-1", 1.0, 1.0),
+        ("laplace", 1.0, 1.0),
+    )
+    wide_parts: int = 1  # that all wide kernels are tried on
+    wide_finalists: int = 6  # that are trained on all parts
+    wide_close: float = 1.25  # times the least loss: those that go on
     wide_rounds: int = 3
     wide_helped: float = 0.02  # share by which the loss must fall for a round to have helped
 

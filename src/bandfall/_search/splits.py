@@ -25,7 +25,13 @@ def rung_splits(rows: Rows, random: np.random.RandomState) -> list[list[Split]]:
         if n < settings.few_rows:  # one partition is a coin toss
             n_first = len(splits)
             splits += folds(rows, random, n_folds)
-        return [splits[:n_first], splits] if n_first < len(splits) else [splits]
+        most = min(settings.class_train_rows, settings.rung_rows[-1])
+        splits = [capped(split, most, settings.held_out_rows, random) for split in splits]
+        first = splits[:n_first]
+        if settings.growth * settings.rung_rows[0] <= len(splits[0][0]):
+            few = settings.rung_rows[0]
+            first = [capped(split, few, settings.held_out_rows, random) for split in first]
+        return [first, splits] if n_first < len(splits) else [splits]
     others, held_out = one_split(rows, random)
     sizes = [min(len(others), settings.rung_rows[-1])]
     for size in reversed(settings.rung_rows[:-1]):
@@ -41,7 +47,7 @@ def folds_for(rows: Rows) -> int:
         return 0
     if n < settings.fold_rows:
         return settings.n_folds
-    if rows.strata is None or n > min(settings.class_rows, settings.rung_rows[-1]):
+    if rows.strata is None or n > settings.class_rows:
         return 0
     n_rarer = n - int(np.bincount(rows.strata).max())
     return settings.n_folds if 2 * n_rarer < settings.fold_rows else settings.class_folds
@@ -58,6 +64,15 @@ def folds(rows: Rows, random: np.random.RandomState, n_folds: int) -> list[Split
         (np.flatnonzero(numbers[groups] != number), np.flatnonzero(numbers[groups] == number))
         for number in range(len(parts))
     ]
+
+
+def capped(split: Split, n_train: int, n_held_out: int, random: np.random.RandomState) -> Split:
+    """A split with a random choice of at most so many of its rows."""
+    train, held_out = (
+        numbers if len(numbers) <= most else random.permutation(numbers)[:most]
+        for numbers, most in zip(split, (n_train, n_held_out), strict=True)
+    )
+    return train, held_out
 
 
 def one_split(rows: Rows, random: np.random.RandomState) -> Split:

@@ -10,6 +10,7 @@ import pytest
 from bandfall._models.member import Candidate
 from bandfall._search.candidates import (
     Trial,
+    families_among,
     families_for,
 )
 from bandfall._search.rounds import (
@@ -168,6 +169,17 @@ def test_a_family_out_of_the_race_is_trained_no_further():
             climb = next_round(climb, due, trainer.planned(due), trainer)
         rounds.append({trial.candidate.n_rounds for trial in climb.found.trials})
     assert rounds == [{0, 1}, set(range(7))]
+
+
+@pytest.mark.parametrize(("share", "tried"), [(0.0, {"standard"}), (1.0, {"standard", "curved"})])
+def test_targets_almost_free_of_noise_try_more_families(share, tried):
+    rows = rows_of(encodings=("standard", "curved"))
+    first, _ = rungs_of(rows, replace(FOLDS, exact=share))
+    families, exact = (
+        families_among(first[0].rows, {name: ["gaussian"]}) for name in ("standard", "curved")
+    )
+    found = Found().joined(race(families, trainer_of(first), exact))
+    assert {trial.candidate.encoding for trial in found.trials} == tried
 
 
 def test_what_a_race_finds_does_not_depend_on_threads():

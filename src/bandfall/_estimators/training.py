@@ -223,8 +223,9 @@ def _encoded_rows(
     model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
     _warn_of_target(model.leaks_, target)
     strata, settings = target.strata(values), model._settings
-    families = settings.families if strata is None else settings.class_families
-    names = families if model.kernels is None else _ENCODINGS
+    names = {*settings.families, *settings.exact_families}
+    if strata is not None or model.kernels is not None:
+        names = {*_ENCODINGS}
     encoders, views = _encoded_views(names, table, codes, evidence, dtype, clock)
     if remote is not None:  # mean targets of the sample would leak
         views = {name: one for name, one in views.items() if not encoders[name].uses_target}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -69,15 +69,21 @@ class Trial:
 def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> list[Family]:
     """The families that are searched for these rows: with these kernels, or those of settings."""
     if kernels is not None:
-        return [Family(one, get_kernel(kernel)) for one in rows.views for kernel in kernels]
-    settings, classes = rows.settings, rows.strata is not None
-    usual = settings.class_families if classes else settings.families
-    some = classes and settings.fold_rows <= len(rows) <= settings.exact_rows
-    more = settings.more_for_classes if some else {}
+        return families_among(rows, dict.fromkeys(rows.views, tuple(kernels)))
+    settings = rows.settings
+    if rows.strata is None:
+        return families_among(rows, settings.families)
+    some = settings.fold_rows <= len(rows) <= settings.exact_rows
+    families = families_among(rows, settings.class_families)
+    return families + families_among(rows, settings.more_for_classes if some else {})
+
+
+def families_among(rows: Rows, kernels: Mapping[str, Sequence[Kernel | str]]) -> list[Family]:
+    """The families of these kernels whose encodings the rows have."""
     return [
         Family(encoding, get_kernel(kernel))
         for encoding in rows.views
-        for kernel in (*usual.get(encoding, ()), *more.get(encoding, ()))
+        for kernel in kernels.get(encoding, ())
     ]
 
 

@@ -127,7 +127,6 @@ def complete(
     scouts: Mapping[MetricKey, Trial],
     parts: Sequence[Part],
     train: Train,
-    ended: Callable[[], bool] = never,
 ) -> Metrics:
     """The metrics, with all rounds up to `key` learned on all parts, each with its scout."""
     result = dict(metrics)
@@ -135,10 +134,10 @@ def complete(
         return result
     if key.likelihood:
         rounds = key.after(key.n_rounds)
-        result |= complete(result, rounds, scouts, parts, train, ended)
+        result |= complete(result, rounds, scouts, parts, train)
         known = result.get(key, ())
         before = roots_of(result, rounds, parts)[len(known) :]
-        result[key] = known + likely_roots(parts[len(known) :], key, before, ended)
+        result[key] = known + likely_roots(parts[len(known) :], key, before)
         return result
     for n_rounds in range(1, key.n_rounds + 1):
         own, last = key.after(n_rounds), result.get(key, ())
@@ -150,7 +149,7 @@ def complete(
         before = roots_of(result, key.after(n_rounds - 1), parts)[missing]
         request = scout.request([scout.candidate.min_speed], scout.max_r2)
         ladders = train(range(len(parts))[missing], request, before)
-        result[own] = known + next_roots(parts[missing], scout, ladders, 0, before, ended)
+        result[own] = known + next_roots(parts[missing], scout, ladders, 0, before)
     return result
 
 

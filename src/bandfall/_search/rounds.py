@@ -129,15 +129,27 @@ class Climb:
         return count
 
 
-def race(families: Sequence[Family], trainer: Trainer) -> list[Found]:
-    """Judge all families with columns as they are, and in the metrics that are worth learning."""
-    climbs = climbs_of(families, trainer.settings)
+def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] = ()) -> list[Found]:
+    """Judge all families with columns as they are, and in the metrics that are worth learning.
+
+    Targets almost free of noise also try the `exact` families.
+    """
+    settings = trainer.settings
+    climbs = climbed(climbs_of(families, settings), trainer)
+    trials = [trial for climb in climbs for trial in climb.found.predictions]
+    best = min(trials, key=lambda trial: trial.loss, default=None)
+    if best and not trainer.over and best.score > 1.0 - settings.exact:
+        climbs = climbed([*climbs, *climbs_of(exact, settings)], trainer)
+    return [climb.found for climb in climbs]
+
+
+def climbed(climbs: list[Climb], trainer: Trainer) -> list[Climb]:
+    """The climbs after all their rounds."""
     climbs = advanced(climbs, by_slopes, trainer)
     climbs = advanced(climbs, by_likelihood, trainer)
     while any(goes_on(climb, trainer) for climb in climbs):
         climbs = advanced(climbs, by_slopes, trainer)
-    climbs = advanced(climbs, by_likelihood, trainer)
-    return [climb.found for climb in climbs]
+    return advanced(climbs, by_likelihood, trainer)
 
 
 def climbs_of(families: Sequence[Family], settings: Settings) -> list[Climb]:

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from bandfall._search.averaging import Tuned, average_of, greedy_weights
-from bandfall._search.candidates import Trial, families_for
+from bandfall._search.candidates import Trial, families_among, families_for
 from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEARCH, SUMMARY, Clock
 from bandfall._search.losses import joined_targets, joined_weights
 from bandfall._search.pace import affordable_settings
@@ -65,6 +65,8 @@ def tune(
     """
     clock, judge = clock or Clock(), judge or PowerLoss()
     families = families_for(rows, kernels)
+    numbers = kernels is None and rows.strata is None
+    exact = families_among(rows, rows.settings.exact_families) if numbers else []
     rows = replace(
         rows, settings=affordable_settings(rows, [one.kernel for one in families], clock)
     )
@@ -74,7 +76,7 @@ def tune(
         trainer_for, judge=judge, clock=clock, interrupted=interrupted, n_jobs=n_jobs
     )
     with trainer_on(rungs[0], stage=SEARCH) as trainer:
-        found = Found().joined(race(families, trainer))
+        found = Found().joined(race(families, trainer, exact))
     if not found.predictions:
         raise KeyboardInterrupt
     parts = rungs[0]

@@ -56,6 +56,10 @@ class Settings:
             "pairs": ("gaussian",),
         }
     )
+    # Also tried if the best trial leaves less than the share `exact` of the variance: steps have
+    # twelve times the columns, and help tables that are almost free of noise.
+    exact_families: Families = field(default_factory=lambda: {"steps": ("gaussian",)})
+    exact: float = 0.01
     # Classes often follow thresholds of single columns, which steps can follow.
     class_families: Families = field(
         default_factory=lambda: {

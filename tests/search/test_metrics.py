@@ -61,7 +61,7 @@ def test_the_metric_comes_from_gradients_at_the_scouts_stop(weighted):
     for n_rounds in range(2):
         (ladder,) = train([part], Request("standard", n_rounds, "gaussian", SPEEDS), [before])
         scout = trial_of(n_rounds=n_rounds, max_r2=0.8)
-        root = next_root(part, scout, ladder, 1, before)
+        root = next_root(part, ladder, before, scout, 1)
         stops = ladder.reached(1, 0.8)
         assert ladder.r2[stops, 1] >= 0.8 - 1e-9
         Z = scaled(rows.views["standard"].Z[part.train], before)
@@ -99,7 +99,7 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
         one = scout.candidate
         request = Request("standard", number, one.kernel, [one.min_speed], scout.max_r2)
         (ladder,) = train([part], request, [root])
-        root = next_root(part, scout, ladder, 0, root)
+        root = next_root(part, ladder, root, scout, 0)
         slowly[STANDARD.after(number + 1)] = root
     at_once = completed({}, STANDARD.after(3), scouts, [part])
     assert at_once.keys() == slowly.keys()
@@ -137,7 +137,7 @@ def test_norms_that_depend_on_the_axes_have_metrics_of_their_own():
     part, roots = part_of(rows_of()), []
     for kernel in ("matern12", "laplace-1"):
         (ladder,) = train([part], Request("standard", 0, kernel, [0.1]))
-        roots.append(next_root(part, trial_of(kernel=kernel, max_r2=0.8), ladder, 0, ONES))
+        roots.append(next_root(part, ladder, ONES, trial_of(kernel=kernel, max_r2=0.8), 0))
     mixing, scales = roots
     assert mixing.shape == (3, 3)
     assert scales.shape == (3,)

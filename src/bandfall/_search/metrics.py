@@ -38,10 +38,10 @@ def roots_of(metrics: Metrics, key: MetricKey, parts: Sequence[Part]) -> Roots:
 
 def next_root(
     part: Part,
-    scout: Trial,
     ladder: Ladder,
-    speed: int,
     root: np.ndarray,
+    scout: Trial,
+    speed: int,
     ended: Callable[[], bool] = never,
 ) -> np.ndarray:
     """The root after one more round, from the slopes of the scout's path at its stop.
@@ -95,32 +95,6 @@ def likely_root(
     return sizes if directions is None else (directions * sizes) @ directions.T
 
 
-def next_roots(
-    parts: Sequence[Part],
-    scout: Trial,
-    ladders: Sequence[Ladder],
-    speed: int,
-    roots: Sequence[np.ndarray],
-    ended: Callable[[], bool] = never,
-) -> Roots:
-    """`next_root` of every part."""
-    triples = zip(parts, ladders, roots, strict=True)
-    return tuple(
-        next_root(part, scout, ladder, speed, root, ended) for part, ladder, root in triples
-    )
-
-
-def likely_roots(
-    parts: Sequence[Part],
-    key: MetricKey,
-    roots: Sequence[np.ndarray],
-    ended: Callable[[], bool] = never,
-) -> Roots:
-    """`likely_root` of every part."""
-    pairs = zip(parts, roots, strict=True)
-    return tuple(likely_root(part, key, root, ended) for part, root in pairs)
-
-
 def complete(
     metrics: Metrics,
     key: MetricKey,
@@ -135,9 +109,9 @@ def complete(
     if key.likelihood:
         rounds = key.after(key.n_rounds)
         result |= complete(result, rounds, scouts, parts, train)
-        known = result.get(key, ())
-        before = roots_of(result, rounds, parts)[len(known) :]
-        result[key] = known + likely_roots(parts[len(known) :], key, before)
+        known, before = result.get(key, ()), roots_of(result, rounds, parts)
+        lacking = list(zip(parts, before, strict=True))[len(known) :]
+        result[key] = known + tuple(likely_root(part, key, root) for part, root in lacking)
         return result
     for n_rounds in range(1, key.n_rounds + 1):
         own, last = key.after(n_rounds), result.get(key, ())
@@ -149,7 +123,8 @@ def complete(
         before = roots_of(result, key.after(n_rounds - 1), parts)[missing]
         request = scout.request([scout.candidate.min_speed], scout.max_r2)
         ladders = train(range(len(parts))[missing], request, before)
-        result[own] = known + next_roots(parts[missing], scout, ladders, 0, before)
+        triples = zip(parts[missing], ladders, before, strict=True)
+        result[own] = known + tuple(next_root(*one, scout, 0) for one in triples)
     return result
 
 

@@ -19,7 +19,7 @@ from bandfall._search.candidates import Request, Trial, beyond, neighbouring, ne
 from bandfall._search.clock import PATH
 from bandfall._search.jobs import parallel_map
 from bandfall._search.losses import at_stop, trials_of
-from bandfall._search.metrics import Metrics, complete, likely_roots, next_roots, roots_of
+from bandfall._search.metrics import Metrics, complete, likely_root, next_root, roots_of
 from bandfall._search.parts import Outcome, Part
 from bandfall._search.settings import Settings
 from bandfall._search.trainers import Trainer
@@ -267,13 +267,13 @@ def learned(key: MetricKey, climb: Climb, trainer: Trainer) -> Metrics:
     if not key.learned:
         return {}
     if key.likelihood:
-        before = roots_of(metrics, key.after(key.n_rounds), parts)
-        return {key: likely_roots(parts, key, before, ended)}
+        pairs = zip(parts, roots_of(metrics, key.after(key.n_rounds), parts), strict=True)
+        return {key: tuple(likely_root(part, key, root, ended) for part, root in pairs)}
     scout, outcomes, request = climb.rounds[-1]
     ladders = [one.ladder for one in outcomes]
     speed = tuple(request.speeds).index(scout.candidate.min_speed)
-    before = roots_of(metrics, scout.candidate.metric, parts)
-    return {key: next_roots(parts, scout, ladders, speed, before, ended)}
+    triples = zip(parts, ladders, roots_of(metrics, scout.candidate.metric, parts), strict=True)
+    return {key: tuple(next_root(*one, scout, speed, ended) for one in triples)}
 
 
 def n_columns(climb: Climb, trainer: Trainer) -> int:

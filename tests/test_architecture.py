@@ -70,8 +70,8 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 3390,
-    "_drawing": 430,
+    "_cli": 3200,
+    "_drawing": 415,
     "_estimators": 3546,
     "_explore": 460,
     "_files": 1020,
@@ -88,7 +88,7 @@ BUDGET = {
     "kernels": 1030,
     "neural": 1260,
     "plotting": 1315,
-    "report": 1985,
+    "report": 1970,
     "rivals": 820,
     "tables": 2930,
     "theory": 1580,

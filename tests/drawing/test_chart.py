@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall._drawing.axes import Axis, number
-from bandfall._drawing.chart import Bar, Chart, ranking
+from bandfall._drawing.chart import Axis, Bar, Chart, number, ranking
 
 
 @pytest.mark.parametrize("ends", [(0.93, 0.97), (5.4, 6.6), (0.003, 0.004), (1e-9, 1e9), (3, 40)])

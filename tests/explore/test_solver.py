@@ -179,7 +179,7 @@ class TestData:
 
 
 class TestState:
-    HASH = scripts("data.js", "state.js")
+    HASH = scripts("data.js")
 
     def test_an_address_gives_the_state_back(self):
         code = """

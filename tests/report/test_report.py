@@ -22,7 +22,7 @@ from bandfall import (
     save_model,
 )
 from bandfall._cli import compare
-from bandfall._drawing.axes import number
+from bandfall._drawing.chart import number
 from bandfall._estimators import training
 from bandfall._estimators.progress import FitProgress, Reports
 from bandfall._explore.page import WhatIf, render_explorer

@@ -23,7 +23,7 @@ from bandfall._cli.terminal import (
     print_pairs,
 )
 from bandfall._cli.training import Trained, score_words, train_on, training_pairs
-from bandfall._drawing.axes import number
+from bandfall._drawing.chart import number
 from bandfall._estimators.view import Story, answers_of, last_step, story_of
 from bandfall._files import save_model
 from bandfall._typing import JsonDict, State

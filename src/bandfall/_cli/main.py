@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # First lines of the help of each command, so that the list of commands needs none of them.
 COMMANDS = {
-    "demo": "Show the paper's result and a comparison with other models, on data that ship inside.",
+    "demo": "Show the paper's result and a comparison with other models, on included data.",
     "fit": "Train a model on a table and write it to a file.",
     "predict": "Predict the target for every row of a table.",
     "inspect": "Show what a model file contains: estimator, path, features, score, size and "

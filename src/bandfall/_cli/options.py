@@ -137,7 +137,6 @@ class Style:
     encoding: str | None = None
     text: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    remarks: str = ""  # how the file was read
 
     @property
     def numbers(self) -> str:

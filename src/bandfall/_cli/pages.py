@@ -66,10 +66,8 @@ def studied(
     train, unseen = _page_rows(stored, data, style)
     if train.y.ndim == 2:
         raise InputError("a report is about one target; train a model with one --target for it")
-    names = feature_names_of(stored.estimator)
-    features = names or [f"feature {j + 1}" for j in range(train.X.shape[1])]
     with Bar(f"{command}: the model", progress) as bar:
-        findings = study(stored.estimator, train, unseen, features, seed=seed, progress=bar.reach)
+        findings = study(stored.estimator, train, unseen, seed=seed, progress=bar.reach)
     return findings, train, unseen
 
 
@@ -126,8 +124,6 @@ def _labelled(data: str, stored: ModelFile, style: Style) -> LabelledRows:
         if not known.any():
             raise InputError(f"no row of {name} has a value in the target {target!r}")
         rows = features_of(table[known], stored, name)
-    if style.remarks:
-        note(f"{name}: {style.remarks}")
     return LabelledRows(rows, y[known].astype(str) if classes else y[known])
 
 

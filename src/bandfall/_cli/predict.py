@@ -68,8 +68,6 @@ def predict(
     with style.as_usual():
         rows = features_of(table, stored, source)
         answers = _answers(stored.estimator, rows, source)
-        if style.remarks:
-            note(f"{source}: {style.remarks}")
         facts = _facts(table, rows, answers, stored, source)
     predictions, others = _columns(stored, rows, answers, interval, novelty, source)
     result: JsonDict = {"n_rows": len(table), **facts}

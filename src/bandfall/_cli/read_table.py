@@ -31,7 +31,7 @@ import pandas as pd
 from sklearn.utils.fixes import parse_version
 
 from bandfall._cli.options import Style
-from bandfall._cli.terminal import Bar, InputError
+from bandfall._cli.terminal import Bar, InputError, note
 from bandfall.report._columns import kind_of
 from bandfall.tables._text import is_number, plain_numbers
 
@@ -50,9 +50,10 @@ def read_file(
 ) -> tuple[pd.DataFrame, Style]:
     """Read the table of a file or of standard input ("-"); return it with its complete style.
 
-    Settings that are guessed get a remark if they are unusual.
+    Guessed settings are noted on standard error if they are unusual.
     """
-    name, style = name_of(source), style or Style()
+    name, given, sheet = name_of(source), style or Style(), ""
+    style = given
     with Bar("read the table"), _opened(source, most_bytes) as stream:
         start = stream.read(4)
         stream.seek(0)
@@ -63,12 +64,12 @@ def read_file(
         if start == _PARQUET:
             table = _read_parquet(stream, name)
         elif start == _ZIP:
-            table, style = _read_excel(stream, name, style)
+            table, sheet = _read_excel(stream, name)
         else:
             if start[:2] == _GZIP:
                 stream = gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[assignment]
             table, style = read_csv(stream, name, style)
-    table, remark = _named(table, name)
+    table, labels = _named(table, name)
     if not len(table):
         raise InputError(f"{name} has a header but no rows")
     for j, column in enumerate(table.columns):
@@ -77,21 +78,19 @@ def read_file(
             values = table[column].where(~gone) if gone.any() else table[column]
             is_text = column in style.text or (start == _PARQUET and not gone.any())
             table.isetitem(j, values if is_text else typed(values, style))
-    return table, _remarked(style, remark)
-
-
-def _remarked(style: Style, remark: str) -> Style:
-    return replace(style, remarks="; ".join(filter(None, (style.remarks, remark))))
+    if remarks := "; ".join(filter(None, (sheet, _unusual(style, given), labels))):
+        note(f"{name}: {remarks}")
+    return table, style
 
 
 def _unusual(style: Style, given: Style) -> str:
     """A remark on the guessed settings that are unusual."""
     parts = []
-    if given.separator is None and style.separator != ",":
+    if given.separator is None and style.separator not in (None, ","):
         parts.append(f"separator {'tab' if style.separator == chr(9) else repr(style.separator)}")
-    if given.decimal is None and style.decimal != ".":
+    if given.decimal is None and style.decimal == ",":
         parts.append("decimal comma")
-    if given.encoding is None and style.encoding != "utf-8":
+    if given.encoding is None and style.encoding not in (None, "utf-8"):
         parts.append(f"encoding {style.encoding}")
     return f"read with {', '.join(parts)}" if parts else ""
 
@@ -132,8 +131,7 @@ def read_csv(
             with contextlib.suppress(UnicodeDecodeError):
                 complete = replace(style, encoding=encoding)
                 complete, header = _guessed(stream, name, complete)
-                table = _fields(stream, name, complete, header, most_cells)
-                return table, _remarked(complete, _unusual(complete, given=style))
+                return _fields(stream, name, complete, header, most_cells), complete
         stream.seek(0)
         if b"\0" in stream.read(_SAMPLE):
             raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
@@ -281,8 +279,8 @@ def _reason(error: Exception) -> str:
     return text
 
 
-def _read_excel(stream: BinaryIO, name: str, style: Style) -> tuple[pd.DataFrame, Style]:
-    """The first sheet, without empty rows; its first row is the header."""
+def _read_excel(stream: BinaryIO, name: str) -> tuple[pd.DataFrame, str]:
+    """The first sheet, without empty rows, and a remark on others; row 1 is the header."""
     _check_workbook(stream, name)
     try:
         with pd.ExcelFile(stream, engine="openpyxl") as book:
@@ -307,8 +305,7 @@ def _read_excel(stream: BinaryIO, name: str, style: Style) -> tuple[pd.DataFrame
             table[j] = table[j].map(str, na_action="ignore")
     table.columns = pd.Index(["" if pd.isna(cell) else str(cell) for cell in cells.iloc[0]])
     n = len(sheets)
-    remark = f"the first of {n} sheets is read, {sheets[0]!r}" if n > 1 else ""
-    return table, _remarked(style, remark)
+    return table, f"the first of {n} sheets is read, {sheets[0]!r}" if n > 1 else ""
 
 
 def _check_workbook(stream: BinaryIO, name: str) -> None:

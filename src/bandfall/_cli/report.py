@@ -11,7 +11,6 @@ from bandfall._cli.options import Choices, Roles, Style, argument, command, opti
 from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.pages import model_of, studied, target_of
 from bandfall._cli.terminal import note, print_json
-from bandfall._estimators.view import last_step, steps_of
 from bandfall._files import ModelFile
 from bandfall.report import Findings, LabelledRows, RivalScore, render_page
 
@@ -87,12 +86,8 @@ def _compared(
 
 
 def _details(stored: ModelFile) -> dict[str, str]:
-    """Lines about a model, for the end of the page."""
-    notes, last = stored.notes, last_step(stored.estimator)
-    details = {
-        "estimator": " → ".join(type(step).__name__ for step in steps_of(stored.estimator)),
-        "parameters": ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items()),
-    }
+    """Lines about the training, for the end of the page."""
+    notes, details = stored.notes, {}
     for title, name, words in (
         ("rows left out", "n_dropped", "{:,}, for missing values"),
         ("rows without a target", "n_without_target", "{:,}, left out"),

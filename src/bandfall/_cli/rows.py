@@ -102,8 +102,6 @@ def load_table(
         group=None if roles.group is None else _groups(table[roles.group]),
         n_without_target=n_without,
     )
-    if style.remarks:
-        note(f"{name}: {style.remarks}")
     if n_without:
         note(f"{n_without:,} of {n_rows:,} rows have no target and are left out")
     return loaded

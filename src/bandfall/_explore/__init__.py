@@ -10,7 +10,7 @@ from bandfall._drawing.pages import POLICY, filled, read_resource, whole_page
 
 _PACKAGE = "bandfall._explore"
 ENGINE = ("krylov.js", "solver.js", "film.js")
-SCRIPTS = ("data.js", "plot.js", "state.js", "playground.js", "controls.js")
+SCRIPTS = ("data.js", "plot.js", "playground.js", "controls.js")
 
 
 def render_playground() -> str:

@@ -65,19 +65,18 @@
     data.rows.forEach((one, i) => $("what-if-row").append(new Option(one.name, i)));
     data.features.forEach((feature, f) => {
       const kind = CONTROLS[feature.kind];
-      const label = document.createElement("label");
+      const label = made("label");
       const control = kind.make(feature);
       control.addEventListener(kind.event, () => {
         const value = kind.read(control, feature);
         if (value) change(f, value);
       });
-      label.append(`${feature.name} `, document.createElement("output"), control);
+      label.append(`${feature.name} `, made("output"), control);
       $("what-if-controls").append(label);
     });
     data.classes.forEach((name) => {
-      const line = document.createElement("li");
-      line.append(made("span", { textContent: name }), document.createElement("b"), document.createElement("i"));
-      $("what-if-classes").append(line);
+      $("what-if-classes").append(made("li"));
+      $("what-if-classes").lastChild.append(made("span", { textContent: name }), made("b"), made("i"));
     });
   }
 

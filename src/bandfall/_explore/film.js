@@ -172,7 +172,7 @@ const Jobs = (() => {
     const rivals = Film.ridge(task, frames.map((frame) => frame.r2));
     const rows = frames.map((frame, i) => ({ ...frame, ridgeCurve: rivals[i].curve, ridgeTestR2: rivals[i].testR2 }));
     const columns = Object.keys(rows[0]).map((name) => [name, rows.map((row) => row[name])]);
-    return { frames: rows.length, milliseconds, ...Object.fromEntries(columns) };
+    return { job: task.job, frames: rows.length, milliseconds, ...Object.fromEntries(columns) };
   }
 
   /** One floor a turn: a newer job, or an order to stop, gets in between. */

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.axes import Axis
-from bandfall._drawing.chart import Chart
+from bandfall._drawing.chart import Axis, Chart
 from bandfall._drawing.pages import POLICY, read_resource
 from bandfall._typing import JsonDict
 from bandfall.report._columns import (

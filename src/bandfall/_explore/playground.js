@@ -14,7 +14,6 @@ const Playground = (() => {
   let sweep = [];
   let job = 0;
   let waiting = false;
-  let again = false;
   let sweepTimer = null;
   let timer = null;
 
@@ -54,7 +53,7 @@ const Playground = (() => {
     };
   }
 
-  /** Ask for a new film; while one is under way only the newest wish is kept. */
+  /** Compute a new film; while one is being computed, only the newest state waits. */
   function solve() {
     job += 1;
     document.documentElement.dataset.solved = "";
@@ -65,30 +64,26 @@ const Playground = (() => {
       sweep = [];
       document.documentElement.dataset.solved = String(job);
       drawAll();
-      return;
-    }
-    if (waiting) {
-      again = true;
-      return;
-    }
+    } else if (!waiting) send();
+  }
+
+  function send() {
     waiting = true;
     solver.postMessage(task("film"));
   }
 
   solver.onmessage = ({ data: reply }) => {
     waiting = false;
-    if (State.points(state).length >= 2 && reply.residual[0].length === State.points(state).length) {
+    const n = State.points(state).length;
+    if (n < 2) return;
+    if (reply.residual[0].length === n) {
       film = reply;
       frame = nearestFrame(state.time);
       drawAll();
     }
-    if (again) {
-      again = false;
-      solve();
-      return;
-    }
+    if (reply.job !== job) return send();
     document.documentElement.dataset.solved = String(job);
-    if (film) sweepTimer = setTimeout(startSweep, SWEEP_AFTER);
+    sweepTimer = setTimeout(startSweep, SWEEP_AFTER);
   };
 
   function startSweep() {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.axes import Axis, number
+from bandfall._drawing.chart import Axis, number
 from bandfall._typing import Unchecked
 from bandfall.tables import Column, Schema, read_table
 

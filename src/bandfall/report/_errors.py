@@ -6,8 +6,7 @@ from html import escape
 
 import numpy as np
 
-from bandfall._drawing.axes import Axis, number
-from bandfall._drawing.chart import Chart
+from bandfall._drawing.chart import Axis, Chart, number
 from bandfall._targets.scores import confusion, decimals, reliability, row_losses
 from bandfall.report._columns import kind_of
 from bandfall.report._findings import LEVEL, Findings

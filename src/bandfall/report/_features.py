@@ -7,8 +7,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.axes import Axis, number
-from bandfall._drawing.chart import Bar, Chart, ranking, sparkline
+from bandfall._drawing.chart import Axis, Bar, Chart, number, ranking, sparkline
 from bandfall._targets import Classes
 from bandfall._targets.scores import decimals
 from bandfall.report._columns import kind_of, places, shown

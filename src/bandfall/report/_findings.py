@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from bandfall._estimators.view import feature_names_of
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, unseen_words
 from bandfall._typing import Estimator
@@ -179,7 +181,7 @@ def study(
     estimator: Estimator,
     train: LabelledRows,
     test: LabelledRows | None,
-    features: list[str],
+    features: list[str] | None = None,
     *,
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
@@ -194,7 +196,8 @@ def study(
     test : LabelledRows or None
         Unseen rows. Without them, the model is scored on the training rows that its search held
         out, if there are any.
-    features : list of str
+    features : list of str, optional
+        Names of the columns. By default those of the table, of the model, or "feature 1", …
     seed : int
         Seed for samples and shuffles.
     progress : callable (float) -> None
@@ -207,6 +210,7 @@ def study(
         return LabelledRows(X, model.target.read(y))
 
     train = read(train)
+    features = features or _names(estimator, train.X.columns)
     if test is None:
         scored, outputs, rows = _held_out(model, train)
     else:
@@ -246,6 +250,13 @@ def study(
         slices=slices,
         intervals=None if test is None else _intervals(model, scored),
     )
+
+
+def _names(estimator: Estimator, columns: pd.Index) -> list[str]:
+    """Names of the features: those of the table, those of the model, or numbers."""
+    if isinstance(columns, pd.RangeIndex):
+        return feature_names_of(estimator) or [f"feature {j + 1}" for j in columns]
+    return [str(name) for name in columns]
 
 
 def _held_out(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarray, np.ndarray]:

@@ -8,8 +8,7 @@ from html import escape
 
 import numpy as np
 
-from bandfall._drawing.axes import Axis, number
-from bandfall._drawing.chart import Chart
+from bandfall._drawing.chart import Axis, Chart, number
 from bandfall._typing import Unchecked, Values
 from bandfall.report._columns import shown
 

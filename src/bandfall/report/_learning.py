@@ -6,8 +6,7 @@ from html import escape
 
 import numpy as np
 
-from bandfall._drawing.axes import Axis, number
-from bandfall._drawing.chart import Chart
+from bandfall._drawing.chart import Axis, Chart, number
 from bandfall.descent import Status
 from bandfall.report._findings import Findings, Stages
 from bandfall.report._layout import figure, grid, section

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bandfall._estimators.view import feature_names_of, last_step, steps_before, story_of
+from bandfall._estimators import view
 from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.descent import Path
 from bandfall.report._columns import kind_of
@@ -35,13 +35,23 @@ class Model:
 
     def __init__(self, estimator: Estimator, y: ArrayLike):
         self._estimator, self._y = estimator, y
-        self._named = feature_names_of(estimator) is not None
-        self.last, self._before = last_step(estimator), steps_before(estimator)
-        self.story = story_of(estimator)
+        self._named = view.feature_names_of(estimator) is not None
+        self.last, self._before = view.last_step(estimator), view.steps_before(estimator)
+        self.story = view.story_of(estimator)
         self.path = self.story.path or None  # None if it took no step
         self.target = self.story.target
         self.start = self.target.start(self.target.read(y))
         self._method = "predict_proba" if self.target.classes else "predict"
+
+    @property
+    def details(self) -> dict[str, str]:
+        """Steps, parameters and what was skipped, in words."""
+        parameters = self.last.get_params(deep=False).items()
+        return {
+            "estimator": " → ".join(type(step).__name__ for step in view.steps_of(self._estimator)),
+            "parameters": ", ".join(f"{name}={value!r}" for name, value in parameters),
+            "skipped": "; ".join(self.story.skipped),
+        }
 
     @property
     def schema(self) -> Schema | None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from bandfall._drawing.pages import POLICY, read_resource, whole_page
-from bandfall._estimators.view import feature_names_of, last_step, story_of
+from bandfall._estimators.view import feature_names_of, story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.report._columns import LabelledRows
@@ -32,7 +33,7 @@ def render_page(
     *,
     target: str,
     source: str,
-    details: dict[str, str],
+    details: Mapping[str, str] = MappingProxyType({}),
     rivals: Sequence[RivalScore] = (),
     model_name: str = "bandfall",
 ) -> str:
@@ -43,15 +44,14 @@ def render_page(
     findings : Findings
     target, source : str
         Name of the target and of the file it came from.
-    details : dict of str to str
-        Lines about the model, for the last section.
+    details : mapping of str to str
+        Further lines about the model, for the last section.
     rivals : sequence of RivalScore
         Including the model itself, under `model_name`.
     """
     slices, film = slice_section(findings, target)
-    if findings.model.story.skipped:
-        details = {**details, "skipped": "; ".join(findings.model.story.skipped)}
-    lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
+    facts = {**findings.model.details, **details}
+    lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v)
     sections = [
         score_section(findings, rivals, model_name),
         path_section(findings),
@@ -159,30 +159,24 @@ def report_on(
         )
     if (X_test is None) != (y_test is None):
         raise ValueError("give both X_test and y_test, or neither")
-    last, names = last_step(estimator), feature_names_of(estimator)
     if X is None or y is None:
         raise ValueError(
             "models do not keep the rows that they were trained on: give both X and y, as in "
-            f"report(file, X, y), with X of {_columns_of(estimator, names)}"
+            f"report(file, X, y), with X of {_columns_of(estimator)}"
         )
     classes = bool(story_of(estimator).target.classes)
     train = _rows(X, y, classes)
     test = None if X_test is None else _rows(X_test, y_test, classes)
-    if names is None:
-        numbered = (f"feature {j + 1}" for j in range(train.X.shape[1]))
-        names = list(X.columns if isinstance(X, pd.DataFrame) else numbered)
-    parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
-    findings = study(estimator, train, test, [str(name) for name in names], seed=seed)
-    details = {"estimator": type(last).__name__, "parameters": parameters}
-    page = render_page(findings, target=target, source="rows given in Python", details=details)
+    findings = study(estimator, train, test, seed=seed)
+    page = render_page(findings, target=target, source="rows given in Python")
     report = Report(page, findings)
     if file is not None:
         report.save(file)
     return report
 
 
-def _columns_of(estimator: Estimator, names: list[str] | None, most: int = 8) -> str:
-    n_features = getattr(estimator, "n_features_in_", None)
+def _columns_of(estimator: Estimator, most: int = 8) -> str:
+    names, n_features = feature_names_of(estimator), getattr(estimator, "n_features_in_", None)
     if names is None:
         return "the same columns" if n_features is None else f"{n_features} columns"
     listed = ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")

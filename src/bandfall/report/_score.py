@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._drawing.axes import number
-from bandfall._drawing.chart import Bar, ranking
+from bandfall._drawing.chart import Bar, number, ranking
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import JsonDict, Weights

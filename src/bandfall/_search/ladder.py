@@ -17,18 +17,19 @@ import numpy as np
 from bandfall._products import KernelOperator
 from bandfall._products.base import BasisOperator, LanczosSteps
 from bandfall._typing import Array
-from bandfall.descent._decay import first_below
+from bandfall.descent._flow import train_pass
+from bandfall.descent._front import speed_ceilings
 from bandfall.descent._krylov import KrylovSpace
+from bandfall.descent._stopping import STALL_SPEED
 
 _MAX_PASSES = 6  # spaces at one bandwidth; the rest is left to the next bandwidth
-_STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
-_LATEST = 1e6  # training time a bandwidth may take
 _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
-_MAX_HALVINGS = 100  # of a pass that its space does not cover
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
-_TOLERATED = 0.1  # of the residual, as the error of a pass
-_CHECKED = (3, 5, 8, 12, 17, 24)  # dimensions at which a space's error is computed
+# Dimensions of a space at which its errors are checked: a check of many paths costs as much as
+# several products. The first is relative to the dimension of the pass before.
+_FIRST_CHECK = 0.6
+_GROWTH = 0.4
 
 
 @dataclass(frozen=True)
@@ -207,17 +208,16 @@ class _Climb:
         self._operator = operator
         self._speeds = speeds
         self._n_outputs = target.shape[1] // len(speeds)
-        self._max_r2 = max_r2
+        self._goal = 1.0 - max_r2
         self._tolerance = tolerance
-        self._resolution = 20.0 * float(np.finfo(operator.dtype).eps)
         self._residual = operator.array(target)
         self._squares = self._per_path((target * target).sum(axis=0))
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
         self._turned = np.zeros(len(speeds), dtype=bool)
-        self._first_check = 0  # neighbouring passes need spaces of about the same dimension
-        self.finished = self._squares <= 1.01 * (1.0 - max_r2)
+        self._dimension = 0  # neighbouring passes need spaces of about the same dimension
+        self.finished = self._squares <= 1.01 * self._goal
 
     def train(
         self,
@@ -227,83 +227,61 @@ class _Climb:
         turned: Callable[[float, Sequence[np.ndarray]], np.ndarray | None],
     ) -> bool:
         """Train every path that is fast enough until this bandwidth is too slow for it."""
+        at_floor = bandwidth == 0.0
+        thresholds = np.full_like(self._speeds, 0.5 * STALL_SPEED) if at_floor else self._speeds
+        elapsed, left = np.zeros_like(self._speeds), np.full_like(self._speeds, math.inf)
         todo = np.flatnonzero(~self.finished)
-        clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
         moved = False
         for _ in range(_MAX_PASSES):
             operator = self._operator.take(self._columns(todo))
             residual = self._residual[:, self._columns(todo)]
             velocity = operator.product(bandwidth, residual)
             speed = 2.0 * self._per_path(self._operator.numpy((residual * velocity).sum(0)))
-            going = (speed >= self._thresholds(bandwidth)[todo]) | clock.located(todo)
+            going = (speed >= thresholds[todo]) | np.isfinite(left[todo])
             if not going.all():
                 kept = self._columns(np.flatnonzero(going))
                 todo, residual, velocity = todo[going], residual[:, kept], velocity[:, kept]
                 operator = operator.take(kept)
             if not len(todo):
                 break
-            space = KrylovSpace(operator, bandwidth, residual, velocity, max_dimension)
-            times, done = self._grow(space, todo, bandwidth, clock)
+            space = KrylovSpace(operator, bandwidth, residual, velocity, max_dimension, len(todo))
+            done = train_pass(
+                space,
+                elapsed=elapsed[todo],
+                left=left[todo],
+                centred=centred and not at_floor,
+                at_floor=at_floor,
+                threshold=thresholds[todo],
+                goal=self._goal,
+                tolerance=self._tolerance,
+                first_check=int(_FIRST_CHECK * self._dimension),
+                growth=_GROWTH,
+                ended=self._ended,
+            )
+            self._dimension = space.dimension
+            elapsed[todo] += done.times
+            left[todo] = done.left - done.times
             n_before = len(self._blocks)
-            self._advance(space, todo, bandwidth, times)
+            self._advance(space, todo, bandwidth, done.times)
             moved = True
             ended = turned(bandwidth, self._blocks[n_before:])
             if ended is not None:
                 self._turned |= ended
                 self.finished |= ended
-            todo = todo[~done & ~self._turned[todo]]
+            todo = todo[~done.complete & ~self._turned[todo]]
             if not len(todo):
                 break
         return moved
 
     def nothing_left(self, bandwidth: float) -> bool:
-        """Whether no narrower bandwidth is fast enough for any path (Front.speed_ceiling)."""
-        magnitude = abs(self._residual)
-        limit = self._operator.product(0.0, self._residual) * self._residual
-        excess = self._operator.product(bandwidth, magnitude)
-        excess = (excess - self._operator.product(0.0, magnitude)) * magnitude
-        ceiling = 2.0 * self._per_path(self._operator.numpy((limit + excess).sum(0)))
+        """Whether no narrower bandwidth is fast enough for any path."""
+        ceilings = speed_ceilings(self._operator, bandwidth, self._residual)
+        ceiling = self._per_path(self._operator.numpy(ceilings))
         return bool(np.all(self.finished | (ceiling < self._speeds)))
 
     def result(self) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
         """Bandwidths (L,), coefficients (n, columns) of each and R² (L + 1, paths)."""
         return np.array(self._bandwidths), self._blocks, np.stack(self._r2)
-
-    def _grow(
-        self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, clock: _Clock
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Training time of each path in this pass, and whether it ends at this bandwidth."""
-        while True:
-            full = space.exhausted or space.dimension >= space.max_dimension or self._ended()
-            if full or (space.dimension in _CHECKED and space.dimension >= self._first_check):
-                space.diagonalise()
-                rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
-                weights = space.weights.reshape(len(paths), -1)
-                ends = first_below(
-                    np.concatenate([rates, rates]),
-                    np.concatenate([rates * weights, weights]),
-                    np.append(
-                        self._thresholds(bandwidth)[paths], np.full(len(paths), 1.0 - self._max_r2)
-                    ),
-                    _LATEST,
-                )
-                slow, enough = np.minimum(ends, _LATEST).reshape(2, -1)
-                wanted = np.minimum(clock.remaining(paths, slow), enough)
-                allowed = self._allowed(paths)
-                done = self._errors(space, wanted) <= allowed
-                if full or done.all():
-                    break
-            ahead = [one for one in _CHECKED if one > max(space.dimension, self._first_check - 1)]
-            space.expand(min([*ahead, space.max_dimension]) - space.dimension)
-        self._first_check = max((one for one in _CHECKED if one < space.dimension), default=0)
-        times = wanted
-        for _ in range(_MAX_HALVINGS):  # errors go to zero with the time
-            accurate = self._errors(space, times) <= allowed
-            if accurate.all():
-                break
-            times = np.where(accurate, times, 0.5 * times)
-        clock.pass_by(paths, times, slow)
-        return times, done
 
     def _advance(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, times: np.ndarray
@@ -313,11 +291,9 @@ class _Climb:
         A slow path learns much at one bandwidth. Between two stops the squared residual falls to
         two thirds at least, so that some stop is near the best one.
         """
-        rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
-        weights = space.weights.reshape(len(paths), -1)
-        start = weights.sum(axis=1)
-        end = (weights * np.exp(-times[:, None] * rates)).sum(axis=1)
-        fall = np.maximum(end / np.maximum(start, 1e-300), 1e-12)
+        squares = space.squared_norm
+        start = squares.at(0.0)
+        fall = np.maximum(squares.at(times) / np.maximum(start, 1e-300), 1e-12)
         n_stops = int(np.clip(np.ceil(np.log(fall.min()) / _LOG_FALL), 1, _MAX_STOPS))
         columns = self._columns(paths)
         before = self._operator.zeros((self._residual.shape[0], len(columns)))
@@ -325,26 +301,13 @@ class _Climb:
             until = times
             if stop < n_stops:
                 level = start * fall ** (stop / n_stops)
-                until = np.minimum(first_below(rates, weights, level, _LATEST), times)
-            coefficients, residual = space.advance(np.repeat(until, self._n_outputs))
+                until = np.minimum(squares.first_below(level, times), times)
+            coefficients, residual = space.advance(until)
             block = self._operator.zeros(self._residual.shape)
             block[:, columns] = coefficients - before
             before = coefficients
             self._residual[:, columns] = residual
             self._keep(bandwidth, block)
-
-    def _thresholds(self, bandwidth: float) -> np.ndarray:
-        """The speed below which a path leaves the bandwidth; 0 is the last bandwidth."""
-        return np.full_like(self._speeds, _STANDSTILL) if bandwidth == 0.0 else self._speeds
-
-    def _allowed(self, paths: np.ndarray) -> np.ndarray:
-        """Allowed error of a pass: small relative to ‖y‖ and to the residual."""
-        left = _TOLERATED * np.sqrt(self._squares[paths])
-        return np.maximum(np.minimum(self._tolerance, left), self._resolution)
-
-    def _errors(self, space: KrylovSpace, times: np.ndarray) -> np.ndarray:
-        errors = space.errors(np.repeat(times, self._n_outputs))
-        return np.sqrt(self._per_path(errors**2))
 
     def _keep(self, bandwidth: float, block: Array) -> None:
         self._bandwidths.append(bandwidth)
@@ -353,7 +316,7 @@ class _Climb:
         self._squares = self._per_path(squares)
         # Rounding and the tolerance of a pass may lower it a little; levels are looked up in order.
         self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
-        self.finished = self._turned | (self._squares <= 1.01 * (1.0 - self._max_r2))
+        self.finished = self._turned | (self._squares <= 1.01 * self._goal)
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
         """Columns of the residual that belong to some paths."""
@@ -361,31 +324,3 @@ class _Climb:
 
     def _per_path(self, columns: np.ndarray) -> np.ndarray:
         return np.asarray(columns, dtype=np.float64).reshape(-1, self._n_outputs).sum(axis=1)
-
-
-class _Clock:
-    """Training times of paths at a bandwidth, and their ends.
-
-    A bandwidth belongs to the middle of its stage: a path stays `factor` times as long as its
-    speed is above the threshold. Once the threshold is crossed, the end is known.
-    """
-
-    def __init__(self, n_paths: int, factor: float):
-        self._factor = factor
-        self._elapsed = np.zeros(n_paths)
-        self._end = np.full(n_paths, math.inf)
-
-    def located(self, paths: np.ndarray) -> np.ndarray:
-        """Whether the end is known."""
-        return np.isfinite(self._end[paths])
-
-    def remaining(self, paths: np.ndarray, slow: np.ndarray) -> np.ndarray:
-        """Time left, if the speed falls to its threshold after another time `slow`."""
-        end = self._factor * (self._elapsed[paths] + slow)
-        return np.minimum(end, self._end[paths]) - self._elapsed[paths]
-
-    def pass_by(self, paths: np.ndarray, times: np.ndarray, slow: np.ndarray) -> None:
-        """Add training time; the threshold is crossed after a time `slow`."""
-        crossed = (slow <= times) & ~self.located(paths)
-        self._end[paths[crossed]] = self._factor * (self._elapsed[paths] + slow)[crossed]
-        self._elapsed[paths] += times

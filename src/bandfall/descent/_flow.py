@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
-from bandfall.descent._decay import Decay
+from bandfall.descent._decay import Decay, Times
 from bandfall.descent._front import Plan, TrainingFront
-from bandfall.descent._krylov import KrylovSpace
+from bandfall.descent._krylov import KrylovSpace, never
 from bandfall.descent._path import Stage
 from bandfall.descent._recorder import Recorder
 from bandfall.descent._schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
@@ -88,42 +89,42 @@ class Flow:
             if recorder.interrupted(front):
                 return Status.INTERRUPTED
             if not front.time < front.plan.end:
-                self._begin_stage(front, schedule)
-            speed = front.speed(front.bandwidth)
-            if front.bandwidth <= schedule.floor and speed < STALL_SPEED:
+                _begin_stage(front, schedule)
+            bandwidth, speed = front.bandwidth, front.speed(front.bandwidth)
+            at_floor = bandwidth <= schedule.floor
+            if at_floor and speed < STALL_SPEED:
                 return Status.STALLED
-            space, duration, reached = self._solve(
-                front, schedule, stopping, tolerance, dimension - 2
-            )
-            dimension = space.dimension
+            step = self._pass(front, schedule, stopping, at_floor, dimension - 2)
+            space, duration, reached = step.space, float(step.times), step.status
+            dimension = space.dimension  # neighbouring stages need about the same
+            front.n_products += dimension - 1
             coefficients, residual = space.advance(duration)
             if space.rounding(duration) > _MAX_DRIFT:  # float32 and many rows
-                residual = front.residual - front.operator.product(front.bandwidth, coefficients)
+                residual = front.residual - front.operator.product(bandwidth, coefficients)
                 front.n_products += 1
             start, before, r2 = front.time, front.residual, front.r2
-            front.move_to(
-                residual,
-                stopping.max_time if reached is Status.TIME_REACHED else start + duration,
-            )
+            timed_out = reached is Status.TIME_REACHED
+            front.move_to(residual, stopping.max_time if timed_out else start + duration)
+            front.plan = replace(front.plan, end=start + float(step.left))
             if front.r2 < r2 - _MAX_FALL:
                 front.move_to(before, start)
                 return Status.ROUNDING
             if duration > 0.0:  # a bandwidth that is only just fast enough may not last at all
                 recorder.step(
                     time=start,
-                    bandwidth=front.bandwidth,
+                    bandwidth=bandwidth,
                     r2=r2,
                     speed=speed,
                     duration=duration,
                     coefficients=coefficients,
                 )
-            front.know_speed(front.bandwidth, space.speed.at(duration))
-            del space  # free its basis before the next one
+            front.know_speed(bandwidth, float(space.speed.at(duration)))
+            del space, step  # free the basis before the next one
             if reached is Status.R2_REACHED and front.r2 < stopping.r2_goal - tolerance:
                 reached = None  # rounding promised too much
             if reached is not None:
                 return reached
-            if patience.is_over(front.bandwidth, duration, speed):
+            if patience.is_over(bandwidth, duration, speed):
                 return Status.STALLED
             n_iter += 1
 
@@ -156,68 +157,107 @@ class Flow:
         """The same solver: stages of the flow have no step size."""
         return self
 
-    def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
-        bandwidth = asked_bandwidth(schedule, front)
-        shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
-        front.bandwidth = bandwidth
-        front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
-
-    def _solve(
+    def _pass(
         self,
         front: TrainingFront,
         schedule: Schedule,
         stopping: Stopping,
-        tolerance: float,
+        at_floor: bool,
         first_check: int,
-    ) -> tuple[KrylovSpace, float, Status | None]:
-        """Grow a space until it covers the rest of the stage; return it, its end and the reason."""
-        velocity = front.velocity(front.bandwidth)
-        space = KrylovSpace(
-            front.operator, front.bandwidth, front.residual, velocity, self.max_dimension
+    ) -> Pass:
+        """The rest of the stage, or as much of it as one space covers."""
+        bandwidth, velocity = front.bandwidth, front.velocity(front.bandwidth)
+        return train_pass(
+            KrylovSpace(front.operator, bandwidth, front.residual, velocity, self.max_dimension),
+            elapsed=front.time - front.plan.start,
+            left=front.plan.end - front.time,
+            centred=front.plan.centred,
+            threshold=max(schedule.threshold(bandwidth), 0.5 * STALL_SPEED),
+            goal=1.0 - stopping.r2_goal,
+            tolerance=self.tolerance,
+            at_floor=at_floor,
+            span=asked_span(schedule, front),
+            max_time=stopping.max_time - front.time,
+            first_check=first_check,
         )
-        while True:
-            full = space.exhausted or space.dimension >= space.max_dimension
-            if full or space.dimension >= first_check:
-                space.diagonalise()
-                duration, reached, end = _horizon(front, space, schedule, stopping)
-                if space.error(duration) <= tolerance:
-                    front.plan = replace(front.plan, end=end)
-                    return space, duration, reached
-                if full:
-                    duration = space.longest_accurate(duration, tolerance)
-                    plan = front.plan
-                    if plan.centred and 0.5 * (plan.start + end) <= front.time + duration:
-                        # The threshold is crossed here, so the end is known: past the
-                        # crossing it could not be located any more.
-                        front.plan = replace(plan, end=end)
-                    return space, duration, None
-            before = space.dimension
-            space.expand(max(1, first_check - before))
-            front.n_products += space.dimension - before
 
 
-def _horizon(
-    front: TrainingFront, space: KrylovSpace, schedule: Schedule, stopping: Stopping
-) -> tuple[float, Status | None, float]:
-    """Time to train at this bandwidth, the limit that it reaches, and the end of the stage."""
-    plan, end = front.plan, front.plan.end
-    if not math.isfinite(end):
-        threshold = max(schedule.threshold(front.bandwidth), 0.5 * STALL_SPEED)
-        lead = front.time - plan.start + space.speed.first_below(threshold, HORIZON)
-        end = plan.start + min((2.0 if plan.centred else 1.0) * lead, asked_span(schedule, front))
-    duration: float = end - front.time
-    reached = None
-    if front.bandwidth <= schedule.floor:
-        gain = space.gain
-        out_of_reach = space.squared_norm.at(0.0) - gain.at(0.0)
-        if out_of_reach > 1.0 - stopping.r2_goal:
-            resolution = float(np.finfo(front.operator.dtype).eps)
-            standstill = gain.first_below(resolution, HORIZON)
-            if standstill < duration:
-                duration, reached = standstill, Status.STALLED
-    if front.time + duration >= stopping.max_time:
-        duration, reached = stopping.max_time - front.time, Status.TIME_REACHED
-    enough = space.squared_norm.first_below(1.0 - stopping.r2_goal, duration)
-    if enough < math.inf:
-        duration, reached = enough, Status.R2_REACHED
-    return duration, reached, end
+def _begin_stage(front: TrainingFront, schedule: Schedule) -> None:
+    bandwidth = asked_bandwidth(schedule, front)
+    shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
+    front.bandwidth = bandwidth
+    front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How far one Krylov space takes its paths: numbers for one path, arrays (V,) for several."""
+
+    space: KrylovSpace
+    times: Times
+    complete: Times  # whether the space covers all times up to a limit or the end of the stage
+    left: Times  # time from the start of the pass to the end of the stage; ∞ if unknown
+    limits: dict[Status, Times]  # the time at which each would be reached
+
+    @property
+    def status(self) -> Status | None:
+        """The limit that a single path reaches; None at the end of its stage or before."""
+        reached = (status for status, time in self.limits.items() if time == self.times)
+        return next(reached, None) if self.complete else None
+
+
+def train_pass(
+    space: KrylovSpace,
+    *,
+    elapsed: Times,
+    left: Times,
+    centred: bool,
+    threshold: Times,
+    goal: float,
+    tolerance: float,
+    at_floor: bool = False,
+    span: float = math.inf,
+    max_time: float = math.inf,
+    first_check: int = 0,
+    growth: float = 0.0,
+    ended: Callable[[], bool] = never,
+) -> Pass:
+    """Grow a space until it covers the rest of the stage of every path, or is full.
+
+    Parameters
+    ----------
+    space : KrylovSpace
+    elapsed, left : float or ndarray of shape (V,)
+        Time since the start of the stage, and until its end; ∞ while the latter is unknown.
+    centred : bool
+        Whether the stage lasts twice as long as the speed stays above the threshold.
+    threshold : float or ndarray of shape (V,)
+    goal : float
+        For ‖r‖².
+    tolerance : float
+        Of the residual; lower where little is left, and higher if the dtype demands it.
+    at_floor : bool
+        Whether no smaller bandwidth can follow, so that training may come to a standstill.
+    span, max_time : float
+        At the end of the span, the stage ends. After `max_time`, all training ends.
+    first_check, growth, ended
+        See `KrylovSpace.grow`.
+    """
+    allowed = space.allowed_errors(tolerance)
+    limits = {Status.R2_REACHED: math.inf, Status.TIME_REACHED: max_time, Status.STALLED: math.inf}
+    for _ in space.grow(first_check, growth, ended):
+        crossing = space.speed.first_below(threshold, HORIZON)
+        end = (2.0 if centred else 1.0) * (elapsed + crossing) - elapsed
+        rest = np.where(np.isfinite(left), left, np.minimum(end, span))
+        if at_floor:
+            limits[Status.STALLED] = space.standstill(goal)
+        wanted = np.minimum(np.minimum(rest, max_time), limits[Status.STALLED])
+        limits[Status.R2_REACHED] = space.squared_norm.first_below(goal, wanted)
+        wanted = np.minimum(wanted, limits[Status.R2_REACHED])
+        complete = space.errors(wanted) <= allowed
+        if complete.all():
+            break
+    times = wanted if complete.all() else space.longest_accurate(wanted, allowed)
+    # Past the crossing, the end of the stage could not be located any more.
+    located = (crossing <= times) | (times == rest)
+    return Pass(space, times, complete, np.where(located, rest, left), limits)

@@ -98,12 +98,16 @@ class TrainingFront:
         return self._limit_speed
 
     def speed_ceiling(self, bandwidth: float) -> float:
-        """A bound on speed(σ) for every σ ≤ bandwidth.
-
-        With E(σ) = K(σ) − K(0) ≥ 0 and falling with σ, rᵀE(σ)r ≤ |r|ᵀE(bandwidth)|r|.
-        """
-        magnitude = abs(self.residual)
-        image = self.operator.product(bandwidth, magnitude)
+        """A bound on speed(σ) for every σ ≤ bandwidth."""
         self.n_products += 1
-        excess = image - self.operator.product(0.0, magnitude)
-        return self.limit_speed() + 2.0 * float((magnitude * excess).sum())
+        return float(speed_ceilings(self.operator, bandwidth, self.residual).sum())
+
+
+def speed_ceilings(operator: KernelOperator, bandwidth: float, residual: Array) -> Array:
+    """A bound on what each column adds to speed(σ) for every σ ≤ bandwidth.
+
+    With E(σ) = K(σ) − K(0) ≥ 0 and falling with σ, rᵀE(σ)r ≤ |r|ᵀE(bandwidth)|r|.
+    """
+    magnitude = abs(residual)
+    excess = operator.product(bandwidth, magnitude) - operator.product(0.0, magnitude)
+    return 2.0 * (residual * operator.product(0.0, residual) + magnitude * excess).sum(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -11,12 +12,21 @@ from bandfall._products import KernelOperator
 from bandfall._products.base import BasisOperator, LanczosSteps
 from bandfall._products.loops import orthogonalised
 from bandfall._typing import Array
-from bandfall.descent._decay import Decay
+from bandfall.descent._decay import Decay, Times
+from bandfall.descent._stopping import HORIZON
 
 _MIN_DIMENSION = 4  # with smaller spaces, restarts would cost more than they save
 _BESIDE = 8  # temporary vectors in addition to the basis
 _ROUNDING = 10.0  # a vector of this size, in rounding units of T's entries, counts as zero
 _UNRESOLVED = 10.0  # an eigenvalue below this, in rounding units of the largest, may be zero
+_MAX_PASS_ERROR = 0.1  # relative to the residual
+_HALVINGS = 100  # of a time that the space does not cover: errors go to zero with the time
+_BISECTIONS = 3
+
+
+def never() -> bool:
+    """Training goes on."""
+    return False
 
 
 class KrylovSpace:
@@ -30,6 +40,9 @@ class KrylovSpace:
 
     R² and speed at *every* t are sums of m exponentials, so events are located in the small
     space without further products. `velocity` is K(bandwidth) r, the first product.
+
+    The columns belong to one path, or to `n_paths` with equally many neighbouring columns each.
+    Times, errors and sums of exponentials are scalars for one path, else they have shape (V,).
     """
 
     def __init__(
@@ -39,9 +52,12 @@ class KrylovSpace:
         residual: Array,
         velocity: Array,
         max_dimension: int,
+        n_paths: int | None = None,
     ):
         self._operator = operator
         self._bandwidth = bandwidth
+        self._paths = () if n_paths is None else (n_paths,)
+        self._n_outputs = residual.shape[1] // (n_paths or 1)
         self.max_dimension = _dimension_limit(operator, residual.shape, max_dimension)
         self._norms = operator.numpy((residual * residual).sum(0) ** 0.5).astype(np.float64)
         inverse = operator.array(_reciprocal(self._norms))
@@ -99,12 +115,10 @@ class KrylovSpace:
         T = np.zeros((len(self._norms), m, m))
         index = np.arange(m)
         T[:, index, index] = self._alpha[:m].T
-        if m > 1:
-            off_diagonal = self._beta[1:m].T
-            T[:, index[1:], index[:-1]] = off_diagonal
-            T[:, index[:-1], index[1:]] = off_diagonal
+        T[:, index[1:], index[:-1]] = self._beta[1:m].T  # eigh reads the lower triangle
         eigenvalues, self._vectors = np.linalg.eigh(T)
         self.eigenvalues = np.maximum(eigenvalues, 0.0)  # (k, m)
+        self._rates = 2.0 * self._by_path(self.eigenvalues)
         # Weights of e^{−2tλ} in ‖r(t)‖² and of e^{−tλ} in the defect.
         self.weights = (self._norms[:, None] * self._vectors[:, 0, :]) ** 2
         self._defects = (self._norms * self._beta[m])[:, None] * (
@@ -113,18 +127,33 @@ class KrylovSpace:
 
     def lowest(self) -> tuple[float, float]:
         """The smallest Ritz value of the first column, and a bound on its distance to λ."""
-        self.diagonalise()
         residual = self._beta[self.dimension, 0] * abs(self._vectors[0, -1, 0])
         return float(self.eigenvalues[0, 0]), float(residual)
 
+    def grow(
+        self, first_check: int = 0, growth: float = 0.0, ended: Callable[[], bool] = never
+    ) -> Iterator[None]:
+        """Expand the space and yield for a check of its errors, until it is full or `ended`.
+
+        Between two checks, the dimension grows by one and by this share of it.
+        """
+        while True:
+            full = self.exhausted or self.dimension >= self.max_dimension or ended()
+            if full or self.dimension >= first_check:
+                self.diagonalise()
+                yield
+                if full:
+                    return
+            self.expand(max(first_check - self.dimension, 1 + int(growth * self.dimension)))
+
     @property
     def squared_norm(self) -> Decay:
-        """‖r(t)‖² summed over columns."""
+        """‖r(t)‖² of each path."""
         return self._decay(self.weights)
 
     @property
     def speed(self) -> Decay:
-        """∂R²/∂t = 2 r(t)ᵀ K r(t)."""
+        """∂R²/∂t = 2 r(t)ᵀ K r(t) of each path."""
         return self._decay(2.0 * self.weights * self.eigenvalues)
 
     @property
@@ -137,22 +166,36 @@ class KrylovSpace:
         smallest = _UNRESOLVED * self._eps * self.eigenvalues[:, -1:]
         return self._decay(self.weights * (self.eigenvalues > smallest))
 
-    def _decay(self, weights: np.ndarray) -> Decay:
-        return Decay(2.0 * self.eigenvalues.reshape(-1), weights.reshape(-1))
+    def standstill(self, goal: float) -> Times:
+        """The time from which only rounding trains; ∞ if the goal for ‖r‖² is in reach."""
+        gain = self.gain
+        out_of_reach = self.squared_norm.at(0.0) - gain.at(0.0) > goal
+        return np.where(out_of_reach, gain.first_below(self._eps, HORIZON), math.inf)
 
-    def errors(self, times: np.ndarray) -> np.ndarray:
-        """Bound on the error of each column after its own time, shape (k,).
+    def _decay(self, weights: np.ndarray) -> Decay:
+        return Decay(self._rates, self._by_path(weights))
+
+    def _by_path(self, columns: np.ndarray) -> np.ndarray:
+        """Values of all columns, (k,) or (k, m), with one last axis for all those of a path."""
+        return columns.reshape(*self._paths, -1)
+
+    def _by_column(self, times: Times) -> np.ndarray:
+        """Times of all paths as times of all columns, shape (k,)."""
+        return np.repeat(times, self._n_outputs)
+
+    def allowed_errors(self, tolerance: float) -> Times:
+        """Largest error of a pass: `tolerance`, but small relative to the residual."""
+        left = _MAX_PASS_ERROR * np.sqrt(self._by_path(self._norms**2).sum(axis=-1))
+        return np.maximum(np.minimum(tolerance, left), 20.0 * self._eps)
+
+    def errors(self, times: Times) -> Times:
+        """Bound on the error of the residual of each path after its own time.
 
         ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, before and after `advance`.
         """
-        integral = flow_filter(self.eigenvalues, times, paired=True)
-        return np.abs((integral * self._defects).sum(axis=1))
-
-    def error(self, time: float) -> float:
-        """Bound on the error of r(time), all columns together."""
-        if time == 0.0 or self.exhausted:
-            return 0.0
-        return float(np.linalg.norm(self.errors(np.full(len(self._norms), time))))
+        integral = flow_filter(self.eigenvalues, self._by_column(times), paired=True)
+        errors = (integral * self._defects).sum(axis=1)
+        return np.sqrt(self._by_path(errors * errors).sum(axis=-1))
 
     def rounding(self, time: float) -> float:
         """Bound on the rounding difference between r − K c and the residual of `advance`.
@@ -162,26 +205,29 @@ class KrylovSpace:
         """
         return self._eps * time * float((self._norms * self.eigenvalues[:, -1]).max())
 
-    def longest_accurate(self, time: float, tolerance: float) -> float:
-        """The longest time up to `time` whose error stays below `tolerance`."""
-        low = time
-        while self.error(low) > tolerance:  # the error goes to zero with the time
-            low *= 0.25
-        high = min(4.0 * low, time)
-        for _ in range(8):
+    def longest_accurate(self, times: Times, allowed: Times) -> Times:
+        """The longest times, up to the given ones, after which errors are still allowed."""
+        high = low = np.asarray(times, dtype=float)
+        for _ in range(_HALVINGS):
+            accurate = self.errors(low) <= allowed
+            if accurate.all():
+                break
+            high = np.where(accurate, high, low)
+            low = np.where(accurate, low, 0.5 * low)
+        for _ in range(_BISECTIONS if np.any(low < high) else 0):
             middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.error(middle) <= tolerance else (low, middle)
+            accurate = self.errors(middle) <= allowed
+            low, high = np.where(accurate, middle, low), np.where(accurate, high, middle)
         return low
 
-    def advance(self, time: float | np.ndarray) -> tuple[Array, Array]:
+    def advance(self, times: Times) -> tuple[Array, Array]:
         """c = ∫₀ᵗ r ds and the residual r − K c that it leaves, both of shape (n, k).
 
         r − K c differs from ‖r‖ Q e^{−tT} e₁ by the known defect, a multiple of the next basis
-        vector q; adding it keeps residual and coefficients consistent to rounding. The time is the
-        same for all columns, or one for each, shape (k,).
+        vector q; adding it keeps residual and coefficients consistent to rounding.
         """
         m = self.dimension
-        times = np.broadcast_to(np.asarray(time, dtype=float), self._norms.shape)
+        times = self._by_column(times)
         decay = np.exp(-times[:, None] * self.eigenvalues)
         integral = flow_filter(self.eigenvalues, times, paired=True)
         start = self._norms[:, None] * self._vectors[:, 0, :]

@@ -173,10 +173,8 @@ def _lanczos(operator: KernelOperator, bandwidth: float, tolerance: float) -> fl
     vector = operator.array(start)
     image = operator.product(bandwidth, vector)
     space = KrylovSpace(operator, bandwidth, vector, image, LANCZOS_PRODUCTS)
-    while True:
-        last = space.exhausted or space.dimension >= space.max_dimension
-        if last or space.dimension % 10 == 0:
-            value, residual = space.lowest()
-            if last or residual <= max(tolerance, 1e-6 * value):
-                return value - residual
-        space.expand()
+    for _ in space.grow(growth=0.1):
+        value, residual = space.lowest()
+        if residual <= max(tolerance, 1e-6 * value):
+            break
+    return value - residual

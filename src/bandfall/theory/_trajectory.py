@@ -160,8 +160,8 @@ def inside_step(
         space, reach = _covering_space(operator, bandwidth, residual, duration - begin)
         end = duration if reach >= duration - begin else begin + reach
         inside = (times >= begin) & (times < end)
-        squares[inside] = space.squared_norm(times[inside] - begin)
-        speeds[inside] = space.speed(times[inside] - begin)
+        squares[inside] = space.squared_norm.at(times[inside] - begin)
+        speeds[inside] = space.speed.at(times[inside] - begin)
         _, residual = space.advance(reach)
         begin = end
     return squares, speeds, residual
@@ -173,15 +173,10 @@ def _covering_space(
     """A space for the flow from `residual`, and how much of `duration` it covers."""
     velocity = operator.product(bandwidth, residual)
     space = KrylovSpace(operator, bandwidth, residual, velocity, KRYLOV_DIMENSION)
-    while True:
-        full = space.exhausted or space.dimension >= space.max_dimension
-        if full or space.dimension % 4 == 0:
-            space.diagonalise()
-            if space.error(duration) <= KRYLOV_TOLERANCE:
-                return space, duration
-            if full:
-                return space, space.longest_accurate(duration, KRYLOV_TOLERANCE)
-        space.expand()
+    for _ in space.grow(growth=0.1):
+        if space.errors(duration) <= KRYLOV_TOLERANCE:
+            return space, duration
+    return space, float(space.longest_accurate(duration, KRYLOV_TOLERANCE))
 
 
 def _stage_index(path: Path, log: Log) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
+from bandfall._typing import Array
 from bandfall.descent._decay import Decay, Times
 from bandfall.descent._front import Plan, TrainingFront
 from bandfall.descent._krylov import KrylovSpace, never
@@ -89,7 +90,10 @@ class Flow:
             if recorder.interrupted(front):
                 return Status.INTERRUPTED
             if not front.time < front.plan.end:
-                _begin_stage(front, schedule)
+                asked = asked_bandwidth(schedule, front)
+                shrunk = asked != front.bandwidth and asked > schedule.floor
+                front.bandwidth = asked
+                front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
             bandwidth, speed = front.bandwidth, front.speed(front.bandwidth)
             at_floor = bandwidth <= schedule.floor
             if at_floor and speed < STALL_SPEED:
@@ -98,10 +102,7 @@ class Flow:
             space, duration, reached = step.space, float(step.times), step.status
             dimension = space.dimension  # neighbouring stages need about the same
             front.n_products += dimension - 1
-            coefficients, residual = space.advance(duration)
-            if space.rounding(duration) > _MAX_DRIFT:  # float32 and many rows
-                residual = front.residual - front.operator.product(bandwidth, coefficients)
-                front.n_products += 1
+            coefficients, residual = _advanced(front, space, duration)
             start, before, r2 = front.time, front.residual, front.r2
             timed_out = reached is Status.TIME_REACHED
             front.move_to(residual, stopping.max_time if timed_out else start + duration)
@@ -182,11 +183,13 @@ class Flow:
         )
 
 
-def _begin_stage(front: TrainingFront, schedule: Schedule) -> None:
-    bandwidth = asked_bandwidth(schedule, front)
-    shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
-    front.bandwidth = bandwidth
-    front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
+def _advanced(front: TrainingFront, space: KrylovSpace, duration: float) -> tuple[Array, Array]:
+    """`KrylovSpace.advance`, whose rounding matters in float32 with many rows."""
+    coefficients, residual = space.advance(duration)
+    if space.rounding(duration) > _MAX_DRIFT:
+        residual = front.residual - front.operator.product(front.bandwidth, coefficients)
+        front.n_products += 1
+    return coefficients, residual
 
 
 @dataclass(frozen=True)
@@ -222,26 +225,11 @@ def train_pass(
     growth: float = 0.0,
     ended: Callable[[], bool] = never,
 ) -> Pass:
-    """Grow a space until it covers the rest of the stage of every path, or is full.
+    """Grow a space (`KrylovSpace.grow`) until it covers the rest of every path's stage, or is full.
 
-    Parameters
-    ----------
-    space : KrylovSpace
-    elapsed, left : float or ndarray of shape (V,)
-        Time since the start of the stage, and until its end; ∞ while the latter is unknown.
-    centred : bool
-        Whether the stage lasts twice as long as the speed stays above the threshold.
-    threshold : float or ndarray of shape (V,)
-    goal : float
-        For ‖r‖².
-    tolerance : float
-        Of the residual; lower where little is left, and higher if the dtype demands it.
-    at_floor : bool
-        Whether no smaller bandwidth can follow, so that training may come to a standstill.
-    span, max_time : float
-        At the end of the span, the stage ends. After `max_time`, all training ends.
-    first_check, growth, ended
-        See `KrylovSpace.grow`.
+    A stage has lasted for the time `elapsed` and ends after the time `left` (∞ while unknown). It
+    ends at the latest after `span`, and training at a squared residual `goal` or after `max_time`.
+    The speed falls to `threshold` at the end of a stage, or in its middle if it is `centred`.
     """
     allowed = space.allowed_errors(tolerance)
     limits = {Status.R2_REACHED: math.inf, Status.TIME_REACHED: max_time, Status.STALLED: math.inf}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from bandfall._typing import ArrayLike
 from bandfall.descent._centring import column_units
 from bandfall.descent._fit import Solver, fit_path, get_solver
 from bandfall.descent._path import Path
-from bandfall.descent._schedules import Front, MinimumSpeed, Schedule
+from bandfall.descent._schedules import Front, MinimumSpeed
 from bandfall.descent._stopping import Status, Stopping
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import KernelLike, get_kernel
@@ -113,7 +112,7 @@ def floor_sweep(
     operator = DenseOperator(X, get_kernel(kernel), X.dtype)
     solver = get_solver(solver)
     stopping = Stopping(max_r2, math.inf if max_time is None else max_time)
-    watch = _FloorWatch(MinimumSpeed(min_speed, solver.shrink, float(floors.min())), floors)
+    watch = _FloorWatch(min_speed, solver.shrink, float(floors.min()), sorted(set(floors.tolist())))
     path = fit_path(
         X,
         targets,
@@ -123,125 +122,94 @@ def floor_sweep(
         stopping=stopping,
         bandwidth=None if bandwidth is None else max(bandwidth, watch.floor),
         operator=operator,
-        watcher=lambda progress: watch.complete,
+        watcher=lambda progress: not watch.ahead,
     )
-    branches = _Branches(path, watch, operator, X_new, targets, stopping, backend)
-    rows = [branches.row(floor, penalty) for floor in floors]
+    staged = path.evaluate_staged(X_new, backend=backend)
+    staged = np.concatenate([np.broadcast_to(path.offset, (1, *staged.shape[1:])), staged])
+    rows = []
+    for floor in floors:
+        spectrum = Spectrum(operator.matrix(floor))
+        ridge = spectrum.coefficients(
+            targets - path.offset, ridge_filter(spectrum.eigenvalues, penalty)
+        )
+        end = _end_at_floor(path, floor, watch.seen.get(floor), spectrum, operator, stopping)
+        added = KernelSum(
+            path.X,
+            path.kernel,
+            np.array([floor]),
+            np.hstack([end.coefficients, ridge])[None],
+            np.zeros(2 * targets.shape[1]),
+        )
+        new_rest, new_ridge = np.hsplit(added.evaluate(X_new, backend=backend), 2)
+        predictions = (
+            targets - end.residual,
+            staged[end.n_stages] + new_rest,
+            path.offset + operator.product(floor, ridge),
+            path.offset + new_ridge,
+        )
+        rows.append((predictions, end.r2, end.time, end.status))
     predictions, r2, time, status = zip(*rows, strict=True)
     shape = slice(None) if np.ndim(y) == 2 else 0
     train, new, ridge_train, ridge_new = (
         np.stack(part)[..., shape] for part in zip(*predictions, strict=True)
     )
     return FloorSweep(
-        floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), status
+        floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), tuple(status)
     )
 
 
-class _Seen(NamedTuple):
-    """The state of training when a floor was first reached."""
+@dataclass(frozen=True)
+class _FloorWatch(MinimumSpeed):
+    """Remembers residual and time of the moment at which the bandwidth reaches each floor."""
 
-    residual: np.ndarray
-    time: float
-
-
-@dataclass
-class _FloorWatch:
-    """A schedule that records the state of training when the bandwidth reaches each floor."""
-
-    schedule: Schedule
-    floors: np.ndarray
-    seen: dict[float, _Seen] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._ahead = sorted(set(self.floors.tolist()))
-
-    @property
-    def floor(self) -> float:
-        return self.schedule.floor
-
-    @property
-    def complete(self) -> bool:
-        """Whether every floor has been reached, so that the shared trajectory may end."""
-        return not self._ahead
+    ahead: list[float] = field(default_factory=list)  # floors still to reach, rising
+    seen: dict[float, tuple[np.ndarray, float]] = field(default_factory=dict)
 
     def next_bandwidth(self, front: Front) -> float:
-        bandwidth = self.schedule.next_bandwidth(front)
-        while self._ahead and bandwidth <= self._ahead[-1]:
-            self.seen[self._ahead.pop()] = _Seen(front.residual, front.time)  # type: ignore
+        bandwidth = super().next_bandwidth(front)
+        while self.ahead and bandwidth <= self.ahead[-1]:
+            self.seen[self.ahead.pop()] = (front.residual, front.time)  # type: ignore
         return bandwidth
 
-    def threshold(self, bandwidth: float) -> float:
-        return self.schedule.threshold(bandwidth)
 
-    def span(self, front: Front) -> float:
-        return self.schedule.span(front)
+class _End(NamedTuple):
+    """The end of a run: its share of the common trajectory, and its coefficients at its floor."""
+
+    n_stages: int
+    coefficients: np.ndarray
+    residual: np.ndarray
+    r2: float
+    time: float
+    status: Status
 
 
-@dataclass(frozen=True)
-class _Branches:
-    """The runs that leave the shared trajectory, one per floor."""
-
-    path: Path
-    watch: _FloorWatch
-    operator: DenseOperator
-    X_new: np.ndarray
-    y: np.ndarray
-    stopping: Stopping
-    backend: Backend
-
-    @cached_property
-    def _staged(self) -> np.ndarray:
-        """f̂ at the new rows after 0, 1, 2, … stages."""
-        staged = self.path.evaluate_staged(self.X_new, backend=self.backend)
-        return np.concatenate([np.broadcast_to(self.path.offset, (1, *staged.shape[1:])), staged])
-
-    def row(
-        self, floor: float, penalty: float
-    ) -> tuple[tuple[np.ndarray, ...], float, float, Status]:
-        """Train the branch of this floor, and ridge regression at it.
-
-        Returns predictions, four arrays as in `FloorSweep`; R², time and status of the branch.
-        """
-        path, spectrum = self.path, Spectrum(self.operator.matrix(floor))
-        centred = self.y - path.offset
-        ridge = spectrum.coefficients(centred, ridge_filter(spectrum.eigenvalues, penalty))
-        seen = self.watch.seen.get(floor)
-        if seen is None:  # the shared run ended before it came down to this floor
-            new, coefficients = self._staged[-1], np.zeros_like(ridge)
-            residual, r2, time, status = path.residual, path.r2, path.time, path.status
-        else:
-            projected = spectrum.eigenvectors.T @ seen.residual
-            weights = np.einsum("nk,nk->n", projected, projected)
-            solver: Solver = path.solver  # type: ignore[assignment]
-            hold = solver.hold(
-                self.operator, floor, spectrum.eigenvalues, weights, seen.time, self.stopping
-            )
-            decay = 1.0 - spectrum.eigenvalues * hold.filters
-            r2 = 1.0 - float(weights @ decay**2)
-            time, status = seen.time + hold.duration, hold.status
-            projected = projected * column_units(path.scale)
-            residual = spectrum.eigenvectors @ (decay[:, None] * projected)
-            coefficients = spectrum.eigenvectors @ (hold.filters[:, None] * projected)
-            new = self._staged[np.searchsorted(path.starts, seen.time)]
-        K_new = self._at_new_rows(floor, np.hstack([coefficients, ridge]))
-        n_outputs = self.y.shape[1]
-        predictions = (
-            self.y - residual,
-            new + K_new[:, :n_outputs],
-            path.offset + self.operator.product(floor, ridge),
-            path.offset + K_new[:, n_outputs:],
-        )
-        return predictions, r2, time, status
-
-    def _at_new_rows(self, bandwidth: float, coefficients: np.ndarray) -> np.ndarray:
-        extra = KernelSum(
-            self.path.X,
-            self.path.kernel,
-            np.array([bandwidth]),
-            coefficients[None],
-            np.zeros(coefficients.shape[1]),
-        )
-        return extra.evaluate(self.X_new, backend=self.backend)
+def _end_at_floor(
+    path: Path,
+    floor: float,
+    seen: tuple[np.ndarray, float] | None,
+    spectrum: Spectrum,
+    operator: DenseOperator,
+    stopping: Stopping,
+) -> _End:
+    """Train from the moment at which the floor was reached, in closed form."""
+    if seen is None:  # the shared run ended before
+        nothing = np.zeros_like(path.residual)
+        return _End(len(path), nothing, path.residual, path.r2, path.time, path.status)
+    residual, time = seen
+    projected = spectrum.eigenvectors.T @ residual
+    weights = np.einsum("nk,nk->n", projected, projected)
+    solver: Solver = path.solver  # type: ignore[assignment]
+    rest = solver.hold(operator, floor, spectrum.eigenvalues, weights, time, stopping)
+    left = 1.0 - spectrum.eigenvalues * rest.filters
+    projected = projected * column_units(path.scale)
+    return _End(
+        int(np.searchsorted(path.starts, time)),
+        spectrum.eigenvectors @ (rest.filters[:, None] * projected),
+        spectrum.eigenvectors @ (left[:, None] * projected),
+        1.0 - float(weights @ left**2),
+        time + rest.duration,
+        rest.status,
+    )
 
 
 def _checked_rows(

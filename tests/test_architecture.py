@@ -80,7 +80,7 @@ BUDGET = {
     "_onnx": 658,
     "_paper": 1860,
     "_products": 4970,
-    "_search": 2740,
+    "_search": 2765,
     "_targets": 948,
     "datasets": 850,
     "demo": 670,

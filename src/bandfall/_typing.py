@@ -1,7 +1,7 @@
 """Names for the types of values from users and from other libraries.
 
-Values of type `object` are checked before they are used. `Array`, `Estimator` and `State` stand for
-`Any`: no type describes these values.
+Values of type `object` are checked before they are used. `Array`, `Estimator`, `State` and `Times`
+stand for `Any`: no type describes these values.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ ArrayLike: TypeAlias = npt.ArrayLike  # an array of any library, or nested lists
 TableLike: TypeAlias = object  # an ArrayLike, a frame or a dict of columns
 DTypeLike: TypeAlias = npt.DTypeLike | None  # an argument of `numpy.dtype`
 Values: TypeAlias = Sequence[float] | np.ndarray  # numbers in order, such as bandwidths
+Times: TypeAlias = Any  # a number for one path, an array (V,) with one for each of V paths
 Weights: TypeAlias = np.ndarray | None  # of rows, (n,); None if all count the same
 RandomLike: TypeAlias = int | np.random.RandomState | None  # a seed
 State: TypeAlias = dict[str, Any]  # fields by name; the class made from them checks them

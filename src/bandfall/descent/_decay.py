@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+
+from bandfall._typing import FloatT, Times
 
 _MAX_STEPS = 200  # a scale of rates takes a few
 _ROUNDING = 2e-13
 _COARSE = 1e-4  # the last of many steps at once: the one before left its square
-
-Number = TypeVar("Number", float, np.ndarray)
-Times: TypeAlias = Any  # a number, or an array (V,) with one for each of V sums
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Decay:
         return times
 
 
-def _newton_step(excess: Number, value: Number, slope: Number) -> Number:
+def _newton_step(excess: FloatT, value: FloatT, slope: FloatT) -> FloatT:
     """A Newton step towards f = level, with log f − log level = `excess` and f′ = −`slope`.
 
     log f is convex, so steps from the left approach the root without passing it.

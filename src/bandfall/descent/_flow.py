@@ -11,8 +11,8 @@ import numpy as np
 from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
-from bandfall._typing import Array
-from bandfall.descent._decay import Decay, Times
+from bandfall._typing import Array, Times
+from bandfall.descent._decay import Decay
 from bandfall.descent._front import Plan, TrainingFront
 from bandfall.descent._krylov import KrylovSpace, never
 from bandfall.descent._path import Stage

@@ -11,8 +11,8 @@ from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
 from bandfall._products.base import BasisOperator, LanczosSteps
 from bandfall._products.loops import orthogonalised
-from bandfall._typing import Array
-from bandfall.descent._decay import Decay, Times
+from bandfall._typing import Array, Times
+from bandfall.descent._decay import Decay
 from bandfall.descent._stopping import HORIZON
 
 _MIN_DIMENSION = 4  # with smaller spaces, restarts would cost more than they save

@@ -34,7 +34,8 @@ def test_few_speeds_settle_on_one_that_beats_those_beside_it():
     ("n_rows", "classes", "more"),
     [
         (1499, False, set()),
-        (1500, False, set()),
+        (1500, False, {("quantile", "laplace^1.4")}),
+        (20_000, False, {("quantile", "laplace^1.4")}),
         (1499, True, set()),
         (1500, True, {("steps", "laplace-1.25")}),
         (5001, True, set()),

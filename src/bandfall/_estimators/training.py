@@ -223,7 +223,9 @@ def _encoded_rows(
     model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
     _warn_of_target(model.leaks_, target)
     strata, settings = target.strata(values), model._settings
-    names = {*settings.families, *settings.exact_families}
+    names = {*settings.families}
+    if len(given) >= settings.fold_rows:
+        names |= {*settings.exact_families}
     if strata is not None or model.kernels is not None:
         names = {*_ENCODINGS}
     encoders, views = _encoded_views(names, table, codes, evidence, dtype, clock)

@@ -70,12 +70,20 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
     """The families that are searched for these rows: with these kernels, or those of settings."""
     if kernels is not None:
         return families_among(rows, dict.fromkeys(rows.views, tuple(kernels)))
-    settings = rows.settings
+    settings, n = rows.settings, len(rows)
     if rows.strata is None:
-        return families_among(rows, settings.families)
-    some = settings.fold_rows <= len(rows) <= settings.exact_rows
-    families = families_among(rows, settings.class_families)
-    return families + families_among(rows, settings.more_for_classes if some else {})
+        usual, more, most = settings.families, settings.more_for_numbers, n
+    else:
+        usual, more, most = settings.class_families, settings.more_for_classes, settings.exact_rows
+    families = families_among(rows, usual)
+    return families + (families_among(rows, more) if settings.fold_rows <= n <= most else [])
+
+
+def exact_families_for(rows: Rows) -> list[Family]:
+    """Further families for numbers of many rows, if they turn out to be almost free of noise."""
+    settings = rows.settings
+    tried = rows.strata is None and len(rows) >= settings.fold_rows
+    return families_among(rows, settings.exact_families) if tried else []
 
 
 def families_among(rows: Rows, kernels: Mapping[str, Sequence[Kernel | str]]) -> list[Family]:

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from bandfall._search.averaging import Tuned, average_of, greedy_weights
-from bandfall._search.candidates import Trial, families_among, families_for
+from bandfall._search.candidates import Trial, exact_families_for, families_for
 from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEARCH, SUMMARY, Clock
 from bandfall._search.losses import joined_targets, joined_weights
 from bandfall._search.pace import affordable_settings
@@ -65,8 +65,7 @@ def tune(
     """
     clock, judge = clock or Clock(), judge or PowerLoss()
     families = families_for(rows, kernels)
-    numbers = kernels is None and rows.strata is None
-    exact = families_among(rows, rows.settings.exact_families) if numbers else []
+    exact = exact_families_for(rows) if kernels is None else []
     rows = replace(
         rows, settings=affordable_settings(rows, [one.kernel for one in families], clock)
     )

@@ -56,8 +56,10 @@ class Settings:
             "pairs": ("gaussian",),
         }
     )
-    # Also tried if the best trial leaves less than the share `exact` of the variance: steps have
-    # twelve times the columns, and help tables that are almost free of noise.
+    # From `fold_rows` rows on, which can choose among more families.
+    more_for_numbers: Families = field(default_factory=lambda: {"quantile": ("laplace^1.4",)})
+    # Also tried from `fold_rows` rows on, if the best trial leaves less than the share `exact` of
+    # the variance: steps have twelve times the columns, and help tables almost free of noise.
     exact_families: Families = field(default_factory=lambda: {"steps": ("gaussian",)})
     exact: float = 0.01
     # Classes often follow thresholds of single columns, which steps can follow.

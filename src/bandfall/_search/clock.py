@@ -21,6 +21,9 @@ SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final 
 PATH = 0.5  # cost of one path, in ladders of speeds, at most
 PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
+SEARCH_SHARE = 1 / 3  # smallest share of the limit for the search, however long final fits take
+FIRST_SECONDS = 1.0  # that the first trial may always take: without it there is no model
+LONG_TASK = 10.0  # seconds of a first task that show the pace, even if it also compiled
 
 
 class Progress(Protocol):
@@ -73,14 +76,8 @@ class Clock:
         The limit.
     now : callable, optional
         Returns the time in seconds.
-    search_share : float
-        Smallest share of the limit for the search, however long the final fits take.
-    first_seconds : float
-        Seconds that the first trial may always take: without it there is no model.
     fewest_rows : int
         A final fit of this many rows is always made.
-    long : float
-        Seconds of a first task that show the pace, even if it also compiled.
 
     Examples
     --------
@@ -93,10 +90,7 @@ class Clock:
         seconds: float | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
-        search_share: float = 1 / 3,
-        first_seconds: float = 1.0,
         fewest_rows: int = 200,
-        long: float = 10.0,
     ):
         self.skipped: list[str] = []
         self.interrupted = False  # `end` was called: training may stop where it is
@@ -105,8 +99,7 @@ class Clock:
         self.begun = False  # the search has a first trial
         self.now = now
         self._seconds = math.inf if seconds is None else seconds
-        self._search_share, self._first_seconds = search_share, first_seconds
-        self._fewest_rows, self._long = fewest_rows, long
+        self._fewest_rows = fewest_rows
         self._start = self._last = now()
         self._first: float | None = None  # when the first trial began
         self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
@@ -159,7 +152,7 @@ class Clock:
             return self.search_over
         if self._first is None:
             self._first = self.now()
-        late = self.search_over and self.now() - self._first > self._first_seconds
+        late = self.search_over and self.now() - self._first > FIRST_SECONDS
         return late and not self.interrupted
 
     def end(self) -> None:
@@ -242,7 +235,7 @@ class Clock:
     def _search_left(self) -> float:
         if not self.bounded:
             return math.inf
-        kept = (1.0 - self._search_share) * self._seconds
+        kept = (1.0 - SEARCH_SHARE) * self._seconds
         if self._spent or not self._reserved:
             kept = min(self._pace * self._reserved, kept)
         return self.left - kept
@@ -280,7 +273,7 @@ class Clock:
             with self._lock:
                 self._running.remove(task)
                 self._ended = self.now()
-                long = self._ended - task.start >= self._long
+                long = self._ended - task.start >= LONG_TASK
                 if own.seconds is not None:  # its own tasks know better than what was measured
                     self._warm, self._done, own.seconds = task.start, 0.0, None
                 elif self._warm is None:  # it may also have compiled: only a long one counts

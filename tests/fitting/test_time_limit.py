@@ -98,7 +98,7 @@ def test_limited_fits_are_equal_at_paces_that_differ_a_little(n_jobs, monkeypatc
     for pace in (1.3e-4, 1.5e-4):
         seconds = (pace, pace, pace)
         monkeypatch.setattr("bandfall._search.pace._seconds", lambda *_, seconds=seconds: seconds)
-        model = Timed(n_jobs=n_jobs, max_seconds=0.25)
+        model = Timed(n_jobs=n_jobs, max_seconds=0.12)
         model.clock = at(Time())
         models.append(model.fit(X, y))
     one, other = models

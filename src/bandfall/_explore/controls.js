@@ -244,6 +244,7 @@ const Points = (() => {
 
 /** Four steps that tell why the bandwidth should fall. */
 const Story = (() => {
+  const HILL = 20; // the floor at which the test error on the sine rises again
   const text = document.getElementById("story-text");
   const STEPS = [
     {
@@ -273,19 +274,11 @@ const Story = (() => {
       state: () => ({ ...State.fresh("sine"), ridge: false }),
       time: (film) => film.frames - 1,
       more: {
-        "Stop half-way, on the hill": () => Playground.change({ floor: hill(), time: Infinity }),
+        "Stop half-way, on the hill": () => Playground.change({ floor: HILL, time: Infinity }),
         "Let it fall to zero": () => Playground.change({ floor: State.FLOORS, time: Infinity }),
       },
     },
   ];
-
-  /** The floor of the second rise of the test error; a fixed one while the sweep is under way. */
-  function hill() {
-    const rows = [...Playground.sweep].sort((a, b) => b.floor - a.floor);
-    const valley = rows.reduce((best, row, i) => (row.testR2 > rows[best].testR2 ? i : best), 0);
-    const after = rows.map((row, i) => (i > valley && row.floor > 0 ? row.testR2 : Infinity));
-    return rows.length > State.FLOORS ? after.indexOf(Math.min(...after)) : 20;
-  }
 
   const firstFrame = (film, level) => Math.max(film.r2.findIndex((value) => value >= level), 0);
 

@@ -32,7 +32,7 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
 def class_style(position: int) -> str:
     """Colour and dash of a class; the first thirty classes have distinct styles."""
     colour, dash = position % 10, _DASHES[position // 10 % len(_DASHES)]
-    return f"class c{colour}{dash}"
+    return f"c{colour}{dash}"
 
 
 def figure(

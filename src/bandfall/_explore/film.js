@@ -12,13 +12,9 @@ const Film = (() => {
   function r2Of(truth, predictions) {
     if (!truth) return NaN;
     const middle = mean(truth);
-    let left = 0;
-    let total = 0;
-    for (let i = 0; i < truth.length; i++) {
-      left += (truth[i] - predictions[i]) ** 2;
-      total += (truth[i] - middle) ** 2;
-    }
-    return total > 0 ? 1 - left / total : NaN;
+    const squares = (difference) => truth.reduce((sum, value, i) => sum + difference(value, i) ** 2, 0);
+    const total = squares((value) => value - middle);
+    return total > 0 ? 1 - squares((value, i) => value - predictions[i]) / total : NaN;
   }
 
   /** Moments of a step worth a frame: round values of R² and of log time, and its end. */
@@ -97,24 +93,15 @@ const Film = (() => {
     });
   }
 
-  function unexplained(space, penalty) {
-    let sum = 0;
-    for (let j = 0; j < space.weights.length; j++) {
-      sum += space.weights[j] * (penalty / (space.eigenvalues[j] + penalty)) ** 2;
-    }
-    return sum;
-  }
+  const unexplained = ({ weights, eigenvalues }, penalty) =>
+    weights.reduce((sum, weight, j) => sum + weight * (penalty / (eigenvalues[j] + penalty)) ** 2, 0);
 
   /** The penalty that leaves this share of the targets unexplained; it rises with the penalty. */
   function penaltyFor(space, share, lowest) {
-    let low = Math.log(lowest);
-    let high = Math.log(1e9 * (1 + space.largest));
-    for (let i = 0; i < 60; i++) {
-      const middle = 0.5 * (low + high);
-      if (unexplained(space, Math.exp(middle)) < share) low = middle;
-      else high = middle;
-    }
-    return Math.exp(0.5 * (low + high));
+    const highest = Math.log(1e9 * (1 + space.largest));
+    const range = highest - Math.log(lowest);
+    const fall = firstBelow((t) => unexplained(space, Math.exp(highest - t)), share, range);
+    return Math.exp(highest - Math.min(fall, range));
   }
 
   /** Errors of every floor: one shared run, then each branch at its floor; yields one by one. */

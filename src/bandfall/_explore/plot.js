@@ -18,16 +18,14 @@ const Plots = (() => {
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
-    let text;
     if (size >= 1e-4 && size < 1e7) {
       const places = Math.min(Math.max(0, digits - 1 - Math.floor(Math.log10(size))), 8);
-      text = value.toLocaleString("en", { maximumFractionDigits: places, useGrouping: apart ? true : "min2" });
-    } else {
-      const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
-      const raised = String(+exponent).replace(/[-0-9]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
-      text = `${+mantissa} × 10${raised}`;
+      const grouped = { maximumFractionDigits: places, useGrouping: apart ? true : "min2" };
+      return value.toLocaleString("en", grouped).replace("-", "−");
     }
-    return text.replace("-", "−");
+    const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+    const raised = String(+exponent).replace(/[-0-9]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
+    return `${+mantissa} × 10${raised}`.replace("-", "−");
   }
 
   function linearTicks(low, high, wanted) {

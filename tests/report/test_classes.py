@@ -131,7 +131,7 @@ def test_every_class_has_its_line_and_its_place_in_the_key(findings):
     page = render_page(findings, target="y", source="s", details={})
     slices = page.partition('<section id="slices"')[2].partition("</section>")[0]
     for i in range(3):
-        assert slices.count(f'<path class="line class c{i}"') == len(findings.slices)
+        assert slices.count(f'<path class="line c{i}"') == len(findings.slices)
         assert slices.count(f'<i class="c{i}"></i>') == 1
     assert len({class_style(i) for i in range(30)}) == 30
 

@@ -84,14 +84,14 @@ BUDGET = {
     "_targets": 948,
     "datasets": 850,
     "demo": 670,
-    "descent": 2980,
+    "descent": 2956,
     "kernels": 1030,
     "neural": 1260,
     "plotting": 1315,
     "report": 1970,
     "rivals": 820,
     "tables": 2930,
-    "theory": 1580,
+    "theory": 1432,
     "top": 970,
 }
 PUBLIC = {"datasets", "demo", "descent", "kernels", "neural", "plotting", "report", "rivals"}

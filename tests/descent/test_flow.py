@@ -11,9 +11,8 @@ from bandfall import KernelDescentRegressor
 from bandfall._products import BlockedOperator, DenseOperator
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
 from bandfall.descent import _flow as flow
-from bandfall.descent._decay import Decay
 from bandfall.descent._front import TrainingFront
-from bandfall.descent._krylov import KrylovSpace
+from bandfall.descent._krylov import Decay, KrylovSpace
 from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
 from bandfall.kernels._kernel import KERNELS, get_kernel
 from problems import problem, problems, seeds

@@ -24,7 +24,7 @@ bandwidth σ, and the sum over stages gives f̂* at any point after training.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,9 +33,8 @@ from bandfall._closed_form import euler_filter
 from bandfall._products import KernelOperator, largest_eigenvalue
 from bandfall._products.base import BOUND_PRODUCTS
 from bandfall._warnings import warn_caller
-from bandfall.descent._decay import Decay
 from bandfall.descent._front import TrainingFront
-from bandfall.descent._path import Stage
+from bandfall.descent._krylov import Decay
 from bandfall.descent._recorder import Recorder
 from bandfall.descent._schedules import Schedule, asked_bandwidth
 from bandfall.descent._stopping import (
@@ -165,10 +164,6 @@ class Euler:
         if last > 0.0:
             filters += last * (1.0 - eigenvalues * filters)
         return Rest(filters, end * step, status)
-
-    def within(self, stage: Stage) -> Euler:
-        """The solver with the step of this stage; if it was lowered, there was a warning then."""
-        return self if stage.step_size is None else replace(self, step_size=stage.step_size)
 
     def _surely_stable(self, operator: KernelOperator) -> bool:
         return self.step_size * operator.trace <= STABILITY_LIMIT

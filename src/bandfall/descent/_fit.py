@@ -16,7 +16,7 @@ from bandfall.descent._centring import column_means, column_norms, column_units
 from bandfall.descent._euler import Euler
 from bandfall.descent._flow import Flow
 from bandfall.descent._front import Plan, TrainingFront
-from bandfall.descent._path import Log, Path, Stage
+from bandfall.descent._path import Log, Path
 from bandfall.descent._recorder import Recorder, Watcher
 from bandfall.descent._schedules import MIN_SHRINK, Constant, Schedule
 from bandfall.descent._stopping import Rest, Status, Stopping
@@ -50,9 +50,6 @@ class Solver(Protocol):
         stopping: Stopping,
     ) -> Rest:
         """The rest of a run at one bandwidth, from the eigenvalues."""
-
-    def within(self, stage: Stage) -> Solver:
-        """A solver that repeats a part of this stage."""
 
 
 def fit_path(
@@ -267,11 +264,13 @@ def truncate_path(
     if not len(path):
         return path
     cut = _cut_index(path, time, r2)
-    stage = path.stages[cut]
+    stage, solver = path.stages[cut], _solver_of(path)
+    if stage.step_size is not None:
+        solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
     before = rewind_path(path, cut, backend).replace(
         bandwidth=stage.bandwidth,
         plan=Plan(start=stage.time, end=math.inf),
-        solver=_solver_of(path).within(stage),
+        solver=solver,
     )
     stopping = Stopping(
         max_r2=math.inf if r2 is None else r2,

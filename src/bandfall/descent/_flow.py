@@ -12,10 +12,8 @@ from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
 from bandfall._typing import Array, Times
-from bandfall.descent._decay import Decay
 from bandfall.descent._front import Plan, TrainingFront
-from bandfall.descent._krylov import KrylovSpace, never
-from bandfall.descent._path import Stage
+from bandfall.descent._krylov import Decay, KrylovSpace, never
 from bandfall.descent._recorder import Recorder
 from bandfall.descent._schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
 from bandfall.descent._stopping import (
@@ -153,10 +151,6 @@ class Flow:
             stalled=stalled,
         )
         return Rest(flow_filter(eigenvalues, duration), duration, status)
-
-    def within(self, stage: Stage) -> Flow:
-        """The same solver: stages of the flow have no step size."""
-        return self
 
     def _pass(
         self,

@@ -6,7 +6,9 @@ Every function cites its equation; ``docs/theory.md`` walks through them.
 from bandfall.theory._bound import (
     GeneralizationBound,
     generalization_bound,
+    gradient_bound,
     mean_kernel_shift,
+    path_gradient_bound,
     residual_bound,
 )
 from bandfall.theory._complexity import (
@@ -17,7 +19,6 @@ from bandfall.theory._complexity import (
     ridge_degrees_of_freedom,
     staged_degrees_of_freedom,
 )
-from bandfall.theory._gradient import gradient_bound, path_gradient_bound
 from bandfall.theory._shift import (
     KernelMoments,
     ShiftRegions,

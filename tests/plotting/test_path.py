@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 matplotlib = pytest.importorskip("matplotlib")
 
-from bandfall.neural._log import LogRow, TangentLog  # noqa: E402
+from bandfall.neural._optimizer import LogRow, TangentLog  # noqa: E402
 from bandfall.plotting import TangentLogDisplay  # noqa: E402
 
 

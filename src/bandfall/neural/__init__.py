@@ -5,11 +5,9 @@ try:
 except ImportError as error:
     raise ImportError("bandfall.neural needs PyTorch: pip install torch") from error
 
-from bandfall.neural._anchors import mixed_anchors, uniform_anchors
-from bandfall.neural._log import TangentLog, TangentStatus
-from bandfall.neural._optimizer import TangentDescent
+from bandfall.neural._optimizer import TangentDescent, TangentLog, TangentStatus
 from bandfall.neural._plain import PlainNetwork, train_plain
-from bandfall.neural._step import TangentStep, tangent_step
+from bandfall.neural._step import TangentStep, mixed_anchors, tangent_step, uniform_anchors
 from bandfall.neural._tangent import empirical_ntk
 from bandfall.neural._training import PlainDescent, fit_network, make_network
 

@@ -1,9 +1,12 @@
-"""`TangentDescent`: an optimizer that controls the network's tangent kernel."""
+"""`TangentDescent`: an optimizer that controls the network's tangent kernel, and its record."""
 
 from __future__ import annotations
 
 import math
+from enum import Enum
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -11,9 +14,7 @@ from bandfall._checks import check_choice, check_flag, check_number
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall._typing import ArrayLike, State
 from bandfall._warnings import warn_caller
-from bandfall.neural._anchors import uniform_anchors
-from bandfall.neural._log import LogRow, TangentLog, TangentStatus
-from bandfall.neural._step import tangent_step
+from bandfall.neural._step import tangent_step, uniform_anchors
 from bandfall.neural._tangent import TangentModel
 
 _STATE = ("blend", "damping", "step_scale", "r2", "anchors")
@@ -24,6 +25,60 @@ _SMALLEST_STEP = 2.0**-40
 # Trust region of Levenberg and Marquardt: how well the linearised network predicted the loss.
 _POOR, _GOOD = 0.5, 0.9
 _RAISE, _LOWER = 4.0, 0.7
+
+
+class TangentStatus(Enum):
+    """The state of training; comments name remedies."""
+
+    RUNNING = "running"
+    R2_REACHED = "r2_reached"
+    ITERATION_LIMIT = "iteration_limit"
+    STALLED = "stalled"  # no step along the direction lowers the loss: lower lr, more units
+    CONSTANT_TARGET = "constant_target"  # no target varies: there is nothing to train
+    NOT_FINITE = "not_finite"  # data or outputs are NaN or infinite: check X, y, the start
+
+
+class LogRow(NamedTuple):
+    """The state at the start of one step, and whether the step was accepted."""
+
+    epoch: int
+    blend: float
+    r2: float
+    speed: float
+    kernel_drift: float
+    damping: float
+    accepted: bool
+
+
+class TangentLog(list[LogRow]):
+    """Rows in the order of the steps; every column is also an array attribute.
+
+    Attributes
+    ----------
+    epoch : ndarray of int
+    blend, r2, speed : ndarray of float
+        α of the step, R² on its rows before it, and ∂R²/∂t along it.
+    kernel_drift : ndarray of float
+        ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on rows of the first step: the
+        distance from the regime of a constant tangent kernel. Measured on every tenth step.
+    damping : ndarray of float
+    accepted : ndarray of bool
+        False if the step was undone because the loss would have risen.
+    """
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name in LogRow._fields:
+            return np.array([getattr(row, name) for row in self])
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        if not self:
+            return "<TangentLog: empty>"
+        last = self[-1]
+        return (
+            f"<TangentLog: {len(self)} steps, R² {last.r2:.6f}, blend {last.blend:.3f}, "
+            f"kernel drift {last.kernel_drift:.3g}>"
+        )
 
 
 class TangentDescent(torch.optim.Optimizer):

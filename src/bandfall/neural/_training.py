@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bandfall.neural._log import LogRow, TangentLog, TangentStatus
-from bandfall.neural._optimizer import TangentDescent
+from bandfall.neural._optimizer import LogRow, TangentDescent, TangentLog, TangentStatus
 from bandfall.neural._step import largest_eigenvalue
 from bandfall.neural._tangent import TangentModel
 

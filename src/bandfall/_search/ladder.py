@@ -91,39 +91,16 @@ def train_ladders(
     pass, `ended` every few products: True ends all paths. The other limits are those of `Stopping`
     and `Flow`.
     """
-    n_outputs = targets[0].shape[1]
-    together = _Together.of(operators, len(speeds) * n_outputs)
-    target = np.zeros((together.n_rows, len(operators) * len(speeds) * n_outputs))
-    for one, columns in zip(targets, together.columns, strict=True):
-        target[: len(one), columns] = np.tile(one, (1, len(speeds)))
-    all_speeds = np.tile(speeds, len(operators))
-    climb = _Climb(together, target, all_speeds, max_r2, tolerance, ended)
-
-    def split(blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
-        stacked = np.array(blocks, dtype=together.dtype).reshape(len(blocks), *target.shape)
-        return [
-            stacked[:, : len(one), columns].reshape(-1, len(one), len(speeds), n_outputs)
-            for one, columns in zip(targets, together.columns, strict=True)
-        ]
-
-    def turned(bandwidth: float, blocks: Sequence[np.ndarray]) -> np.ndarray | None:
-        if watch is None:
-            return None
-        return np.tile(watch(bandwidth, split(blocks)), len(operators))
-
-    bandwidth = start = together.max_distance()
+    climb = _Climb(operators, targets, speeds, 1.0 - max_r2, tolerance, max_dimension, watch, ended)
+    bandwidth = start = climb.operator.max_distance()
     while not climb.finished.all():
-        moved = climb.train(bandwidth, max_dimension, bandwidth < start, turned)
+        moved = climb.train(bandwidth, centred=0.0 < bandwidth < start)
         if bandwidth == 0.0 or ended():
             break
         bandwidth /= 1.0 + shrink
         if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
             bandwidth = 0.0
-    bandwidths, blocks, r2 = climb.result()
-    return [
-        Ladder(bandwidths, coefficients, r2[:, i * len(speeds) : (i + 1) * len(speeds)])
-        for i, coefficients in enumerate(split(blocks))
-    ]
+    return climb.ladders()
 
 
 class _Together(BasisOperator):
@@ -193,39 +170,60 @@ class _Together(BasisOperator):
 
 
 class _Climb:
-    """Residuals of all paths, each path the k columns of one speed."""
+    """Residuals of all paths, each path the k columns of one speed on one set of rows."""
 
     def __init__(
         self,
-        operator: _Together,
-        target: np.ndarray,
-        speeds: np.ndarray,
-        max_r2: float,
+        operators: Sequence[KernelOperator],
+        targets: Sequence[np.ndarray],
+        speeds: Sequence[float],
+        goal: float,
         tolerance: float,
+        max_dimension: int,
+        watch: Watch | None,
         ended: Callable[[], bool],
     ):
-        self._ended = ended
-        self._operator = operator
-        self._speeds = speeds
-        self._n_outputs = target.shape[1] // len(speeds)
-        self._goal = 1.0 - max_r2
-        self._tolerance = tolerance
-        self._residual = operator.array(target)
+        self._targets, self._goal, self._tolerance = targets, goal, tolerance
+        self._max_dimension, self._watch, self._ended = max_dimension, watch, ended
+        self._n_outputs = targets[0].shape[1]
+        self._paths = len(speeds), self._n_outputs  # on each set of rows
+        self._speeds = np.tile(speeds, len(operators))
+        self.operator = _Together.of(operators, math.prod(self._paths))
+        target = np.zeros((self.operator.n_rows, len(operators) * math.prod(self._paths)))
+        for one, columns in zip(targets, self.operator.columns, strict=True):
+            target[: len(one), columns] = np.tile(one, (1, len(speeds)))
+        self._residual = self.operator.array(target)
         self._squares = self._per_path((target * target).sum(axis=0))
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
-        self._turned = np.zeros(len(speeds), dtype=bool)
+        self._turned = np.zeros(len(self._speeds), dtype=bool)
         self._dimension = 0  # neighbouring passes need spaces of about the same dimension
-        self.finished = self._squares <= 1.01 * self._goal
 
-    def train(
-        self,
-        bandwidth: float,
-        max_dimension: int,
-        centred: bool,
-        turned: Callable[[float, Sequence[np.ndarray]], np.ndarray | None],
-    ) -> bool:
+    @property
+    def finished(self) -> np.ndarray:
+        """Whether a path has turned or learned enough."""
+        return self._turned | (self._squares <= 1.01 * self._goal)
+
+    def ladders(self) -> list[Ladder]:
+        """The ladder of each set of rows."""
+        bandwidths, r2 = np.array(self._bandwidths), np.stack(self._r2)
+        r2_of_sets = np.split(r2, len(self._targets), axis=1)
+        return [
+            Ladder(bandwidths, coefficients, own)
+            for coefficients, own in zip(self._split(self._blocks), r2_of_sets, strict=True)
+        ]
+
+    def _split(self, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Coefficients at some stops as an array (S, n, V, k) for each set of rows."""
+        stacked = np.array(blocks, dtype=self.operator.dtype)
+        stacked = stacked.reshape(len(blocks), *self._residual.shape)
+        return [
+            stacked[:, : len(one), columns].reshape(-1, len(one), *self._paths)
+            for one, columns in zip(self._targets, self.operator.columns, strict=True)
+        ]
+
+    def train(self, bandwidth: float, centred: bool) -> bool:
         """Train every path that is fast enough until this bandwidth is too slow for it."""
         at_floor = bandwidth == 0.0
         thresholds = np.full_like(self._speeds, 0.5 * STALL_SPEED) if at_floor else self._speeds
@@ -233,10 +231,10 @@ class _Climb:
         todo = np.flatnonzero(~self.finished)
         moved = False
         for _ in range(_MAX_PASSES):
-            operator = self._operator.take(self._columns(todo))
+            operator = self.operator.take(self._columns(todo))
             residual = self._residual[:, self._columns(todo)]
             velocity = operator.product(bandwidth, residual)
-            speed = 2.0 * self._per_path(self._operator.numpy((residual * velocity).sum(0)))
+            speed = 2.0 * self._per_path(self.operator.numpy((residual * velocity).sum(0)))
             going = (speed >= thresholds[todo]) | np.isfinite(left[todo])
             if not going.all():
                 kept = self._columns(np.flatnonzero(going))
@@ -244,12 +242,14 @@ class _Climb:
                 operator = operator.take(kept)
             if not len(todo):
                 break
-            space = KrylovSpace(operator, bandwidth, residual, velocity, max_dimension, len(todo))
+            space = KrylovSpace(
+                operator, bandwidth, residual, velocity, self._max_dimension, len(todo)
+            )
             done = train_pass(
                 space,
                 elapsed=elapsed[todo],
                 left=left[todo],
-                centred=centred and not at_floor,
+                centred=centred,
                 at_floor=at_floor,
                 threshold=thresholds[todo],
                 goal=self._goal,
@@ -264,10 +264,9 @@ class _Climb:
             n_before = len(self._blocks)
             self._advance(space, todo, bandwidth, done.times)
             moved = True
-            ended = turned(bandwidth, self._blocks[n_before:])
-            if ended is not None:
-                self._turned |= ended
-                self.finished |= ended
+            if self._watch is not None:
+                turned = self._watch(bandwidth, self._split(self._blocks[n_before:]))
+                self._turned |= np.tile(turned, len(self._targets))
             todo = todo[~done.complete & ~self._turned[todo]]
             if not len(todo):
                 break
@@ -275,13 +274,9 @@ class _Climb:
 
     def nothing_left(self, bandwidth: float) -> bool:
         """Whether no narrower bandwidth is fast enough for any path."""
-        ceilings = speed_ceilings(self._operator, bandwidth, self._residual)
-        ceiling = self._per_path(self._operator.numpy(ceilings))
+        ceilings = speed_ceilings(self.operator, bandwidth, self._residual)
+        ceiling = self._per_path(self.operator.numpy(ceilings))
         return bool(np.all(self.finished | (ceiling < self._speeds)))
-
-    def result(self) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-        """Bandwidths (L,), coefficients (n, columns) of each and R² (L + 1, paths)."""
-        return np.array(self._bandwidths), self._blocks, np.stack(self._r2)
 
     def _advance(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, times: np.ndarray
@@ -296,14 +291,14 @@ class _Climb:
         fall = np.maximum(squares.at(times) / np.maximum(start, 1e-300), 1e-12)
         n_stops = int(np.clip(np.ceil(np.log(fall.min()) / _LOG_FALL), 1, _MAX_STOPS))
         columns = self._columns(paths)
-        before = self._operator.zeros((self._residual.shape[0], len(columns)))
+        before = self.operator.zeros((self._residual.shape[0], len(columns)))
         for stop in range(1, n_stops + 1):
             until = times
             if stop < n_stops:
                 level = start * fall ** (stop / n_stops)
                 until = np.minimum(squares.first_below(level, times), times)
             coefficients, residual = space.advance(until)
-            block = self._operator.zeros(self._residual.shape)
+            block = self.operator.zeros(self._residual.shape)
             block[:, columns] = coefficients - before
             before = coefficients
             self._residual[:, columns] = residual
@@ -311,12 +306,11 @@ class _Climb:
 
     def _keep(self, bandwidth: float, block: Array) -> None:
         self._bandwidths.append(bandwidth)
-        self._blocks.append(self._operator.numpy(block))
-        squares = self._operator.numpy((self._residual * self._residual).sum(0))
+        self._blocks.append(self.operator.numpy(block))
+        squares = self.operator.numpy((self._residual * self._residual).sum(0))
         self._squares = self._per_path(squares)
         # Rounding and the tolerance of a pass may lower it a little; levels are looked up in order.
         self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
-        self.finished = self._turned | (self._squares <= 1.01 * self._goal)
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
         """Columns of the residual that belong to some paths."""

@@ -16,7 +16,6 @@ import reference
 from bandfall import KernelDescentRegressor
 from bandfall._products import HOST, NumpyBackend, WeightedOperator, resolve_backend, torch_backend
 from bandfall._products import backend as base
-from bandfall._products import loops as inner
 from bandfall._products.torch_backend import TorchBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
@@ -53,18 +52,16 @@ def cluster():
 
 
 @pytest.fixture(params=[*BACKENDS, "dask", ON_A_GPU, FUSED])
-def backend(request, monkeypatch):
+def backend(request):
     if request.param.startswith("compiled"):
-        pytest.importorskip("numba")
-        monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
+        request.getfixturevalue("always_compiled")
     if request.param == "dask":
         request.getfixturevalue("cluster")
         from bandfall._products.dask_backend import DaskBackend
 
         return DaskBackend(worth_sending=0)
-    if request.param == "cuda-fused":  # however few the rows
-        monkeypatch.setattr(torch_backend, "_KEPT_ROWS", 0)
-        monkeypatch.setattr(torch_backend, "_FUSED_ENTRIES", 1)
+    if request.param == "cuda-fused":
+        request.getfixturevalue("always_fused")
     return TorchBackend("cuda") if "cuda" in request.param else BACKENDS[request.param]()
 
 

@@ -6,18 +6,17 @@ from numpy.testing import assert_allclose
 
 from bandfall import BandfallRegressor
 from bandfall._products import cross_product
-from bandfall._products import loops as inner
 from bandfall.kernels import get_kernel
 
 KERNELS = ["gaussian", "laplace", "matern52", "cauchy", "laplace-1.25", "laplace-1.5^0.7"]
 
 
 @pytest.fixture(params=["compiled", "numpy"])
-def loops(request, monkeypatch):
+def loops(request):
     if request.param == "compiled":
         pytest.importorskip("numba")
     else:
-        monkeypatch.setattr(inner, "_code_or_none", lambda: None)
+        request.getfixturevalue("without_numba")
 
 
 def large_sum(kernel, n=1500):

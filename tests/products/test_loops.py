@@ -153,7 +153,7 @@ def test_gradients(name, n_outputs):
     assert_allclose(fast, plain, atol=rounding(np.float32, 200) * np.abs(plain).max())
 
 
-def test_which_loops_serve(monkeypatch):
+def test_which_loops_serve(request):
     X = np.zeros((600, 3), np.float32)
     kernel, many = get_kernel("laplace-1.5"), 600**2
     single = np.dtype(np.float32)
@@ -175,7 +175,7 @@ def test_which_loops_serve(monkeypatch):
     assert isinstance(inner.loops_over(X, own_slope, single, many), inner.CompiledLoops)
     loops = inner.loops_over(X, own_slope, single, many, slopes=True)
     assert type(loops) is inner.Loops
-    monkeypatch.setattr(inner, "_code_or_none", lambda: None)
+    request.getfixturevalue("without_numba")
     assert type(inner.loops_over(X, kernel, single, many)) is inner.Loops
 
 
@@ -188,13 +188,13 @@ def test_numba_without_its_compiler_is_none(monkeypatch):
     assert inner._code_or_none() is compiled
 
 
-def test_a_fit_without_numba_is_the_same_up_to_rounding(monkeypatch):
+def test_a_fit_without_numba_is_the_same_up_to_rounding(request):
     random = np.random.default_rng(0)
     X = random.normal(size=(700, 4))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * random.normal(size=700)
     model = BandfallRegressor(kernels=("laplace-1.5",), max_rounds=1, n_members=1)
     fast = model.fit(X, y).predict(X)
-    monkeypatch.setattr(inner, "_code_or_none", lambda: None)
+    request.getfixturevalue("without_numba")
     assert_allclose(model.fit(X, y).predict(X), fast, atol=0.02 * y.std())
 
 

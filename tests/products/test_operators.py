@@ -21,9 +21,7 @@ from bandfall._products import (
     kept,
     largest_eigenvalue,
     make_operator,
-    torch_backend,
 )
-from bandfall._products import loops as inner
 from bandfall._products.base import RepeatedRowsOperator, distinct_rows, group_rows
 from bandfall._products.torch_backend import TorchOperator
 from bandfall.kernels._kernel import KERNELS, get_kernel
@@ -69,21 +67,19 @@ COMPILED = ("dense", "symmetric-strips", "blocked-tiny", "blocked-small", "block
 
 
 @pytest.fixture(params=[*FACTORIES, *(f"{name}-compiled" for name in COMPILED), *ON_A_GPU])
-def build(request, monkeypatch):
+def build(request):
     """(X, kernel, dtype) -> operator."""
     if request.param.endswith("-compiled"):
-        return compiled_factory(FACTORIES[request.param.removesuffix("-compiled")], monkeypatch)
+        request.getfixturevalue("always_compiled")
+        return compiled_factory(FACTORIES[request.param.removesuffix("-compiled")])
     if request.param == "fused":
-        monkeypatch.setattr(torch_backend, "_KEPT_ROWS", 0)
+        request.getfixturevalue("always_fused")
     if request.param in ("cuda", "fused"):
         return lambda X, k, dtype: TorchOperator(X, k, dtype, "cuda")
     return FACTORIES[request.param]
 
 
-def compiled_factory(factory, monkeypatch):
-    pytest.importorskip("numba")
-    monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
-
+def compiled_factory(factory):
     def build(X, kernel, dtype):
         # What float32 would round away is the input's, not the operator's.
         exact = X.astype(np.float32) if dtype == np.float32 and np.abs(X).max() < 1e3 else X

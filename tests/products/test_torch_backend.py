@@ -98,10 +98,9 @@ def test_same_model_in_float32(n_features, kernel):
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("n_features", [3, 30])
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace-1.5", "laplace-1^0.7"])
-def test_same_model_on_a_gpu(monkeypatch, fused, n_features, kernel):
+def test_same_model_on_a_gpu(request, fused, n_features, kernel):
     if fused:
-        monkeypatch.setattr(torch_operators, "_KEPT_ROWS", 0)
-        monkeypatch.setattr(torch_operators, "_FUSED_ENTRIES", 0)
+        request.getfixturevalue("always_fused")
     host, gpu = assert_same_model_in_float32(kernel, "cuda", n_features)
     if kernel == "gaussian":  # smooth enough that stages are the same one by one
         X_new = float32_problem(n_features)[2]

@@ -37,7 +37,6 @@ from bandfall.descent._centring import column_means, column_norms
 if TYPE_CHECKING:
     import torch
 
-    from bandfall.neural import TangentLog, TangentStatus
 
 _CHECK_EVERY = 10  # epochs
 _PATIENCE = 10  # checks without improvement before training ends
@@ -264,23 +263,35 @@ class NeuralDescentRegressor(ValidatedRegressor):
         # isort: split
         import torch
 
-        rows, values, _ = self._training_data(X, y)
-        values = values.astype(np.float64, copy=False)
-        self._offset = column_means(values)
-        self._scale = column_norms(values, self._offset) / len(values) ** 0.5
+        X, y, _ = self._training_data(X, y)
+        y = y.astype(np.float64, copy=False)
+        self._offset = column_means(y)
+        self._scale = column_norms(y, self._offset) / len(y) ** 0.5
         varying = self._scale > 0
-        targets = (values - self._offset)[:, varying] / self._scale[varying]
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         generator = torch.Generator().manual_seed(int(seed))
+        n_outputs = max(1, int(varying.sum()))
         self.module_ = neural.make_network(
-            rows.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
+            X.shape[1], tuple(self.hidden), n_outputs, generator=generator
         )
-        self.log_, status = self._train(rows, targets, generator)
-        self.status_ = status.value
+        rows = torch.tensor(X)  # copies: X may be read-only
+        targets = torch.tensor((y - self._offset)[:, varying] / self._scale[varying])
+        anchors = self._anchor_rows(rows, generator)
+        self.log_, status = neural.TangentLog(), neural.TangentStatus.CONSTANT_TARGET
+        if varying.any():
+            self.log_, status = neural.fit_network(
+                self.module_,
+                rows,
+                targets,
+                optimizer=self._optimizer(rows, anchors, generator),
+                max_r2=float(self.max_r2),
+                max_iter=int(self.max_iter),
+            )
+        self.anchors_, self.status_ = anchors.numpy(), status.value
         self.n_iter_ = max(1, len(self.log_))
         if self.status_ not in ("r2_reached", "constant_target"):
             with np.errstate(over="ignore", invalid="ignore"):  # targets have unit variance
-                r2 = 1.0 - ((targets - predict_arrays(self.module_, rows)) ** 2).mean()
+                r2 = 1.0 - ((targets.numpy() - predict_arrays(self.module_, X)) ** 2).mean()
             warn_caller(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
                 f"R² = {r2:.4f}; {REMEDIES[self.status_]}",
@@ -302,39 +313,21 @@ class NeuralDescentRegressor(ValidatedRegressor):
         tags.regressor_tags.poor_score = True  # it interpolates noise, or ends at max_iter
         return tags
 
-    def _train(
-        self, X: np.ndarray, y: np.ndarray, generator: torch.Generator
-    ) -> tuple[TangentLog, TangentStatus]:
-        import torch
-
+    def _optimizer(
+        self, rows: torch.Tensor, anchors: torch.Tensor, generator: torch.Generator
+    ) -> torch.optim.Optimizer:
         from bandfall import neural
 
-        rows, targets = torch.tensor(X), torch.tensor(y)  # copies: X may be read-only
-        anchors = self._anchor_rows(rows, generator)
-        self.anchors_ = anchors.numpy()
-        if targets.shape[1] == 0:  # no target varies
-            return neural.TangentLog(), neural.TangentStatus.CONSTANT_TARGET
         lr = float(self.lr)
-        optimizer: torch.optim.Optimizer
-        if self.tangent_control:
-            optimizer = neural.TangentDescent(
-                self.module_,
-                anchors,
-                lr=lr,
-                min_speed=float(self.min_speed),
-                damping=float(self.damping),
-                generator=generator,
-            )
-        else:
-            momentum = float(self.momentum)
-            optimizer = neural.PlainDescent(self.module_, rows, lr=lr, momentum=momentum)
-        return neural.fit_network(
+        if not self.tangent_control:
+            return neural.PlainDescent(self.module_, rows, lr=lr, momentum=float(self.momentum))
+        return neural.TangentDescent(
             self.module_,
-            rows,
-            targets,
-            optimizer=optimizer,
-            max_r2=float(self.max_r2),
-            max_iter=int(self.max_iter),
+            anchors,
+            lr=lr,
+            min_speed=float(self.min_speed),
+            damping=float(self.damping),
+            generator=generator,
         )
 
     def _anchor_rows(self, X: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -421,7 +421,9 @@ class TestDiskFull:
         self, full, tmp_path, monkeypatch
     ):
         frame().to_csv(tmp_path / "d.csv", index=False)
-        monkeypatch.setattr(outputs, "_other_directories", lambda file: [full])
+        monkeypatch.chdir(full)
+        monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
         done = call("fit", tmp_path / "d.csv", *Y, "--out", full / "m.bandfall")
         assert "the model is lost" in one_line(done, code=1)
 

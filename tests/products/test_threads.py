@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from bandfall import (
     KernelDescentRegressor,
@@ -19,7 +19,6 @@ from bandfall import (
 from bandfall import (
     _closed_form as closed_form,
 )
-from bandfall import _threads as threads
 from bandfall._threads import blas_threads_for
 
 GRID = {"bandwidths": [0.5, 1.0], "cv": 3}
@@ -198,11 +197,11 @@ def test_threads_come_back_when_two_fit_at_once():
 
 
 def test_an_interrupt_on_the_way_in_leaves_the_threads_alone(monkeypatch, three_threads):
-    def interrupted():
+    def interrupted(self, **limits):
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(threads, "_release_control", interrupted)
+    monkeypatch.setattr(ThreadpoolController, "limit", interrupted)
     with pytest.raises(KeyboardInterrupt), blas_threads_for(1):
         pass
     assert set(blas_threads()) == {3}

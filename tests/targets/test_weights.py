@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._files import dump_bytes, load_bytes
-from bandfall._targets.weights import evidence_weights, training_weights
+from bandfall._targets.losses import evidence_weights, training_weights
 
 ROWS = st.integers(2, 60).flatmap(
     lambda n: st.lists(st.floats(1e-300, 1e300), min_size=n, max_size=n).map(np.array)

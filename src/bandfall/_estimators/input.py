@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bandfall._products.base import distinct_rows
 from bandfall._targets import Target
+from bandfall._targets.losses import training_weights
 from bandfall._targets.numbers import check_variation
-from bandfall._targets.weights import training_weights
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall._warnings import warn_caller
 from bandfall.tables import Table, is_frame, prepare_table, read_table

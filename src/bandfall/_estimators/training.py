@@ -33,7 +33,7 @@ from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock, coarse
 from bandfall._search.rows import Encoded, Rows, TargetEncoded
 from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
-from bandfall._targets.weights import evidence_weights
+from bandfall._targets.losses import evidence_weights
 from bandfall._threads import blas_threads_for
 from bandfall._typing import ArrayLike, TableLike, Weights
 from bandfall._warnings import warn_caller

@@ -13,7 +13,7 @@ from bandfall._models.metric import learned_root, mean_root, normalised, scaled
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Ladder
 from bandfall._search.parts import Part, never
-from bandfall._targets.weights import evidence_weights
+from bandfall._targets.losses import evidence_weights
 from bandfall.descent._sum import KernelSum
 from bandfall.rivals import relevance
 

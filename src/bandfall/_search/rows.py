@@ -11,7 +11,7 @@ import numpy as np
 
 from bandfall._products import HOST, Backend
 from bandfall._search.settings import Settings
-from bandfall._targets.weights import evidence_weights
+from bandfall._targets.losses import evidence_weights
 from bandfall._typing import Weights
 from bandfall.tables import Table, TableEncoder
 

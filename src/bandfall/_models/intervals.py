@@ -18,7 +18,7 @@ from bandfall._checks import ShapeChecker, check_number, check_positions
 from bandfall._models.average import Average, Columns
 from bandfall._products import HOST, Backend
 from bandfall._targets import Numbers
-from bandfall._typing import JsonDict, Values, Weights
+from bandfall._typing import Array, JsonDict, Values, Weights
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import get_kernel
 
@@ -147,8 +147,7 @@ class Sizes:
         )
 
     def _quotient(self, sums: np.ndarray) -> np.ndarray:
-        above = sums[:, :-1] + PRIOR_ROWS * self.overall
-        return above / (sums[:, -1:] + PRIOR_ROWS)
+        return smoothed(sums[:, :-1], sums[:, -1:], self.overall)
 
 
 class Calibration(NamedTuple):
@@ -160,14 +159,18 @@ class Calibration(NamedTuple):
     gain: float  # relative improvement of the interval score over constant sizes
 
 
-def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
-    """Sizes (m, k) of errors, enlarged for rows that are unlike the training rows.
+def smoothed(above: Array, below: Array, overall: np.ndarray) -> Array:
+    """Σ w k |e| over Σ w k, with the overall mean as `PRIOR_ROWS` more rows; see `Sizes`."""
+    return (above + PRIOR_ROWS * overall) / (below + PRIOR_ROWS)
+
+
+def widened(sizes: Array, novelty: Array) -> Array:
+    """Sizes (m, k) of errors, enlarged for rows of novelty (m, 1) unlike the training rows.
 
     They grow in proportion to the novelty, up to a standard deviation of the target, which is the
     error of predicting the mean.
     """
-    grown = sizes * np.maximum(novelty, 1.0)[:, None]
-    return np.minimum(grown, np.maximum(sizes, 1.0))
+    return np.minimum(sizes * np.maximum(novelty, 1.0), np.maximum(sizes, 1.0))
 
 
 def at_least(errors: np.ndarray, residual: np.ndarray) -> np.ndarray:
@@ -191,7 +194,7 @@ def calibrate(candidates: dict[str, Sizes], errors: np.ndarray, novelty: np.ndar
     `candidates` maps names of coordinates to sizes with the same errors and weights. `errors`
     (m, k) are those of a new model, `novelty` (m,) is that of the held-out rows.
     """
-    first = next(iter(candidates.values()))
+    first, novelty = next(iter(candidates.values())), novelty[:, None]
     weights = first.weights
     overall = np.where(first.overall > 0, first.overall, 1.0)
     constant = widened(np.broadcast_to(overall, errors.shape), novelty)
@@ -347,7 +350,8 @@ class Intervals:
             places = outputs if along else average.rows_of(average.heaviest, columns)
             sizes = smoother.at(places, self.bandwidth)
         sizes = np.where(overall > 0, sizes, 1.0)
-        return widened(sizes, average.novelty(columns, enough=1.0, backend=backend))
+        novelty = average.novelty(columns, enough=1.0, backend=backend)
+        return widened(sizes, novelty[:, None])
 
     def _candidates(self, average: Average[Numbers]) -> dict[str, Sizes]:
         target = average.target

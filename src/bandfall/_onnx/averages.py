@@ -17,7 +17,7 @@ from onnx import TensorProto, ValueInfoProto, helper
 from bandfall._estimators.view import Story
 from bandfall._graphs import FLOAT_TYPES, Graph
 from bandfall._models.average import Average
-from bandfall._models.intervals import PRIOR_ROWS, Intervals
+from bandfall._models.intervals import Intervals, smoothed, widened
 from bandfall._models.member import Member
 from bandfall._onnx.sums import Prepare, add_nearest, add_partitioned, add_scaled, add_sum
 from bandfall._targets import Numbers, Output, Target
@@ -135,9 +135,7 @@ def _add_sizes(
     plainest = average.plainest
     prepare, geometry = _prepare(average.encoders, plainest), plainest.path.kernel.geometry
     nearest = graph.symbol(add_nearest(graph, rows, d, plainest.path.X, geometry, prepare))
-    novelty = np.maximum(nearest / average.novelty_scale, 1.0)
-    size = graph.symbol(sizes)
-    return np.minimum(size * novelty, np.maximum(size, 1.0)).name
+    return widened(graph.symbol(sizes), nearest / average.novelty_scale).name
 
 
 def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
@@ -145,7 +143,7 @@ def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
     k = len(overall)
     above = graph.symbol(graph.op("Gather", sums, list(range(k)), axis=1))
     below = graph.symbol(graph.op("Gather", sums, [k], axis=1))
-    sizes = (above + PRIOR_ROWS * overall) / (below + PRIOR_ROWS)
+    sizes = smoothed(above, below, overall)
     return graph.op("Where", overall > 0, sizes.name, np.ones(k))
 
 

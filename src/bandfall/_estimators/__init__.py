@@ -1,5 +1,6 @@
 """The scikit-learn estimators: each validates its input and calls one function."""
 
+from bandfall._estimators.base import Storable
 from bandfall._estimators.classifier import BandfallClassifier
 from bandfall._estimators.constant import (
     KernelFlowCV,
@@ -26,14 +27,6 @@ __all__ = [
     "PaperMLPRegressor",
 ]
 
-register_estimators(  # which model files may hold
-    BandfallClassifier,
-    BandfallRegressor,
-    KernelDescentRegressor,
-    KernelFlowCV,
-    KernelFlowRegressor,
-    KernelRidgeCV,
-    KernelRidgeMML,
-    KernelRidgeRegressor,
-    PaperMLPRegressor,
-)
+# Model files may hold every estimator with a method `save`.
+_ESTIMATORS = [globals()[name] for name in __all__]
+register_estimators(*(cls for cls in _ESTIMATORS if issubclass(cls, Storable)))

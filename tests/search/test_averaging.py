@@ -112,6 +112,17 @@ def test_equal_models_are_not_averaged():
     assert_array_equal(weights, [1.0, 0.0, 0.0])
 
 
+def test_caution_makes_weights_equal_where_few_rows_cannot_tell_models_apart():
+    """Two models, one hardly better: with many rows the difference is known."""
+    for n_rows, equal in ((20, True), (200_000, False)):
+        rng = np.random.default_rng(0)
+        y, noise = np.zeros((n_rows, 1)), rng.normal(size=(n_rows, 1))
+        predictions = [noise, 1.05 * noise]
+        assert greedy_weights(predictions, y, JUDGE, n_members=2)[0] == 1.0
+        weights = greedy_weights(predictions, y, JUDGE, n_members=2, caution=1.0)
+        assert (abs(weights[0] - 0.5) < 0.3) == equal
+
+
 def test_members_beyond_the_limit_are_not_taken_in():
     predictions, y, _ = made_predictions(3, 8)
     for n_members in (2, 3, 4):

@@ -18,9 +18,8 @@ from bandfall._search.averaging import Tuned, average_of
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINALISTS, Clock
 from bandfall._search.jobs import parallel_map
-from bandfall._search.losses import joined_targets, joined_weights
 from bandfall._search.metrics import Roots, roots_of
-from bandfall._search.parts import Part
+from bandfall._search.parts import Part, joined_targets, joined_weights
 from bandfall._search.rows import Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import PENALTIES, Settings

@@ -9,10 +9,9 @@ import numpy as np
 
 from bandfall._models.member import MetricKey
 from bandfall._search.candidates import Trial
-from bandfall._search.losses import joined_targets, joined_weights
 from bandfall._search.metrics import Metrics, common_root
-from bandfall._search.parts import Part
-from bandfall._targets.losses import Judge, PowerLoss
+from bandfall._search.parts import Part, joined_targets, joined_weights
+from bandfall._targets.losses import Judge, PowerLoss, mean_and_error
 from bandfall._typing import Weights
 
 
@@ -23,6 +22,7 @@ def greedy_weights(
     *,
     n_members: int,
     weights: Weights = None,
+    caution: float = 0.0,
     n_steps: int = 20,
 ) -> np.ndarray:
     """Non-negative weights with sum one for an average of at most `n_members` models.
@@ -31,17 +31,24 @@ def greedy_weights(
     adds the model that improves the average most on held-out rows. The weight of a model is the
     number of times that it was added; counts overfit the held-out rows less than free weights do.
     Predictions and y have shape (m, k), the `weights` of held-out rows (m,).
+
+    An average of models with weights w is judged by its loss plus caution · e · Σ w², with the
+    standard error e of the least loss: where few rows cannot tell models apart, weights become
+    more equal.
     """
+    own = [mean_and_error(judge.losses(one, y), weights) for one in predictions]
+    penalty = caution * min(own)[1]
     counts = np.zeros(len(predictions), dtype=int)
     total = np.zeros_like(y)
     best_loss, best_counts = np.inf, counts
     for step in range(1, (n_steps if n_members > 1 else 1) + 1):
         members = np.flatnonzero(counts).tolist()
         allowed = members if len(members) >= n_members else list(range(len(predictions)))
-        losses = {
-            i: np.average(judge.losses((total + predictions[i]) / step, y), weights=weights)
-            for i in allowed
-        }
+        losses = {}
+        for i in allowed:
+            shares = np.bincount([i], minlength=len(counts)) + counts
+            loss = np.average(judge.losses((total + predictions[i]) / step, y), weights=weights)
+            losses[i] = loss + penalty * float(shares @ shares) / step**2
         chosen = min(losses, key=lambda i: losses[i])
         counts = counts.copy()
         counts[chosen] += 1
@@ -107,14 +114,16 @@ def average_of(
     metrics: Metrics,
 ) -> Tuned:
     """The average of candidates with these outputs (m, k) for the held-out rows of parts."""
-    settings = parts[0].rows.settings
+    rows, settings = parts[0].rows, parts[0].rows.settings
     candidates, predictions = list(outputs), list(outputs.values())
+    few = rows.strata is None and len(rows) < settings.few_rows
     shares = greedy_weights(
         predictions,
         joined_targets(parts),
         judge,
         n_members=settings.n_members,
         weights=joined_weights(parts),
+        caution=settings.caution if few else 0.0,
     )
     shares = without_light(shares, settings.n_members, settings.light)
     order = np.argsort(-shares, kind="stable")

@@ -18,9 +18,8 @@ from bandfall._models.member import Family, MetricKey
 from bandfall._search.candidates import Request, Trial, beyond, neighbouring, next_speeds
 from bandfall._search.clock import PATH
 from bandfall._search.jobs import parallel_map
-from bandfall._search.losses import at_stop, trials_of
 from bandfall._search.metrics import Metrics, complete, likely_root, next_root, roots_of
-from bandfall._search.parts import Outcome, Part
+from bandfall._search.parts import Outcome, Part, at_stop, trials_of
 from bandfall._search.settings import Settings
 from bandfall._search.trainers import Trainer
 from bandfall.kernels._kernel import Kernel

@@ -20,9 +20,8 @@ import numpy as np
 from bandfall._search.averaging import Tuned, average_of, greedy_weights
 from bandfall._search.candidates import Trial, exact_families_for, families_for
 from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEARCH, SUMMARY, Clock
-from bandfall._search.losses import joined_targets, joined_weights
 from bandfall._search.pace import affordable_settings
-from bandfall._search.parts import Part
+from bandfall._search.parts import Part, joined_targets, joined_weights
 from bandfall._search.rounds import Found, judge_again, race
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings

@@ -9,8 +9,7 @@ from bandfall._search.candidates import (
     Request,
 )
 from bandfall._search.ladder import Ladder
-from bandfall._search.losses import trials_of
-from bandfall._search.parts import Outcome, Part
+from bandfall._search.parts import Outcome, Part, trials_of
 from bandfall._targets.losses import PowerLoss, mean_r2
 from search_rows import (
     rows_of,

@@ -376,6 +376,13 @@ def test_few_rows_choose_among_few_kernels():
     assert set(many.selection_["kernel"]) - few
 
 
+@pytest.mark.parametrize(("few", "expected"), [(700, 1), (40, 3)])
+def test_few_rows_try_one_wide_kernel(few, expected):
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    tried = with_settings(few_kernel_rows=few)(max_rounds=0).fit(X, y).selection_
+    assert len(set(tried["kernel"][tried["width"] > 0])) == expected
+
+
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_few_classes_are_searched_like_numbers(n_columns):
     assert class_loss.for_columns(Settings(), n_columns) == Settings()

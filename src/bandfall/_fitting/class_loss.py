@@ -48,10 +48,10 @@ def tune_classes(
         settings = replace(settings, n_members=min(settings.n_members, n_members))
     wide: Sequence[tuple[Kernel | str, float, float]] = settings.wide
     if kernels is not None:
-        (_, width, penalty), *_ = wide
-        wide = ((kernels[0], width, penalty),)
+        _, *width_and_penalty = settings.wide[0]
+        wide = [(kernels[0], *width_and_penalty)]
     elif len(rows) < settings.few_kernel_rows:
-        kernels = settings.few_kernels
+        wide, kernels = settings.wide[:1], settings.few_kernels
     rows = replace(rows, settings=settings)
     _expect(clock, rows, folds_for(rows) or 1, settings.n_members)
     tuned = tune(rows, kernels=kernels, clock=clock, n_jobs=n_jobs, **arguments)
@@ -129,7 +129,7 @@ def with_log_odds(
     fits += each(lambda start: rounds(parts, start, clock), starts)
     outputs = {fit.trial: fit.outputs for fit in fits}
     metrics = {fit.trial.candidate.metric: fit.roots for fit in fits}
-    trials = [*tuned.trials, *outputs]
+    trials = [*tuned.trials, *(one.trial for one in tried), *outputs]
     return average_of(outputs | by_codes, parts, _judge(rows), trials, metrics)
 
 

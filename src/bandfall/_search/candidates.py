@@ -74,7 +74,13 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
     if rows.strata is None:
         usual, more, most = settings.families, settings.more_for_numbers, n
     else:
-        usual, more, most = settings.class_families, settings.more_for_classes, settings.exact_rows
+        usual, most = settings.class_families, settings.exact_rows
+        widths = {encoding: view.Z.shape[1] for encoding, view in rows.views.items()}
+        more = {
+            encoding: kernels
+            for encoding, kernels in settings.more_for_classes.items()
+            if widths.get(encoding, 0) <= settings.more_columns
+        }
     families = families_among(rows, usual)
     return families + (families_among(rows, more) if settings.fold_rows <= n <= most else [])
 

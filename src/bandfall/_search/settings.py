@@ -72,9 +72,10 @@ class Settings:
             "pairs": ("gaussian",),
         }
     )
-    # Also tried from `fold_rows` to `exact_rows` rows: above, the many columns of steps would make
-    # predictions slow.
+    # Also tried from `fold_rows` to `exact_rows` rows, with at most `more_columns` columns: more of
+    # either would make fits and predictions slow.
     more_for_classes: Families = field(default_factory=lambda: {"steps": ("laplace-1.25",)})
+    more_columns: int = 500
     # With fewer rows, classes choose among two kernels: with more kernels the held-out log-loss
     # falls and that of new rows rises.
     few_kernel_rows: int = 700
@@ -185,7 +186,7 @@ class Settings:
     # Kernels of one wide bandwidth, relative to the largest distance, and their first penalties.
     # Where classes follow a rule, Gaussians with small penalties have the least log-loss, though
     # the squared error of such paths is poor; where they are noisy, kernels that are nearly
-    # additive or rough, with large penalties.
+    # additive or rough, with large penalties. Tables below `few_kernel_rows` rows try the first.
     wide: tuple[tuple[str, float, float], ...] = (
         ("gaussian", 0.25, 0.003),
         ("laplace-1", 1.0, 1.0),

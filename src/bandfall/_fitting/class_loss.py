@@ -48,8 +48,8 @@ def tune_classes(
         settings = replace(settings, n_members=min(settings.n_members, n_members))
     wide: Sequence[tuple[Kernel | str, float, float]] = settings.wide
     if kernels is not None:
-        _, *width_and_penalty = settings.wide[0]
-        wide = [(kernels[0], *width_and_penalty)]
+        _, width, penalty = settings.wide[0]
+        wide = [(kernels[0], width, penalty)]
     elif len(rows) < settings.few_kernel_rows:
         wide, kernels = settings.wide[:1], settings.few_kernels
     rows = replace(rows, settings=settings)

@@ -9,7 +9,7 @@ from bandfall._search.candidates import (
     neighbours,
     next_speeds,
 )
-from bandfall._search.rows import Rows
+from bandfall._search.rows import Encoded, Rows
 from bandfall._search.settings import SPEEDS, Settings
 
 
@@ -31,21 +31,22 @@ def test_few_speeds_settle_on_one_that_beats_those_beside_it():
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "classes", "more"),
+    ("n_rows", "width", "classes", "more"),
     [
-        (1499, False, set()),
-        (1500, False, {("quantile", "laplace^1.4")}),
-        (20_000, False, {("quantile", "laplace^1.4")}),
-        (1499, True, set()),
-        (1500, True, {("steps", "laplace-1.25")}),
-        (5001, True, set()),
+        (1499, 9, False, set()),
+        (1500, 999, False, {("quantile", "laplace^1.4")}),
+        (20_000, 9, False, {("quantile", "laplace^1.4")}),
+        (1499, 9, True, set()),
+        (1500, 500, True, {("steps", "laplace-1.25")}),
+        (1500, 501, True, set()),
+        (5001, 9, True, set()),
     ],
 )
-def test_classes_and_numbers_have_families_of_their_own(n_rows, classes, more):
+def test_classes_and_numbers_have_families_of_their_own(n_rows, width, classes, more):
     settings = Settings()
     usual = settings.class_families if classes else settings.families
     strata = np.zeros(n_rows, dtype=int) if classes else None
-    views = dict.fromkeys(settings.class_families)
+    views = dict.fromkeys(settings.class_families, Encoded(np.zeros((1, width))))
     rows = Rows(views, np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
     expected = {(encoding, kernel) for encoding in usual for kernel in usual[encoding]} | more
     assert {(encoding, str(kernel)) for encoding, kernel in families_for(rows)} == expected

@@ -12,8 +12,9 @@ from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, mean_root, normalised, scaled
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Ladder
-from bandfall._search.parts import Part, never
+from bandfall._search.parts import Part
 from bandfall._targets.losses import evidence_weights
+from bandfall.descent._krylov import never
 from bandfall.descent._sum import KernelSum
 from bandfall.rivals import relevance
 

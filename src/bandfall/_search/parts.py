@@ -16,11 +16,7 @@ from bandfall._search.ladder import Ladder, Watch, train_ladders
 from bandfall._search.rows import Rows
 from bandfall._targets.losses import Judge, mean_and_error, mean_r2
 from bandfall.descent._centring import column_means, column_norms, column_units
-
-
-def never() -> bool:
-    """Training goes on."""
-    return False
+from bandfall.descent._krylov import never
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,10 +93,9 @@ class Flow:
                 front.bandwidth = asked
                 front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
             bandwidth, speed = front.bandwidth, front.speed(front.bandwidth)
-            at_floor = bandwidth <= schedule.floor
-            if at_floor and speed < STALL_SPEED:
+            if bandwidth <= schedule.floor and speed < STALL_SPEED:
                 return Status.STALLED
-            step = self._pass(front, schedule, stopping, at_floor, dimension - 2)
+            step = self._pass(front, schedule, stopping, dimension - 2)
             space, duration, reached = step.space, float(step.times), step.status
             dimension = space.dimension  # neighbouring stages need about the same
             front.n_products += dimension - 1
@@ -153,12 +152,7 @@ class Flow:
         return Rest(flow_filter(eigenvalues, duration), duration, status)
 
     def _pass(
-        self,
-        front: TrainingFront,
-        schedule: Schedule,
-        stopping: Stopping,
-        at_floor: bool,
-        first_check: int,
+        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, first_check: int
     ) -> Pass:
         """The rest of the stage, or as much of it as one space covers."""
         bandwidth, velocity = front.bandwidth, front.velocity(front.bandwidth)
@@ -170,7 +164,7 @@ class Flow:
             threshold=max(schedule.threshold(bandwidth), 0.5 * STALL_SPEED),
             goal=1.0 - stopping.r2_goal,
             tolerance=self.tolerance,
-            at_floor=at_floor,
+            at_floor=bandwidth <= schedule.floor,
             span=asked_span(schedule, front),
             max_time=stopping.max_time - front.time,
             first_check=first_check,

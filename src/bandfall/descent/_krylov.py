@@ -15,7 +15,7 @@ from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
 from bandfall._products.base import BasisOperator, LanczosSteps
 from bandfall._products.loops import orthogonalised
-from bandfall._typing import Array, FloatT, Times
+from bandfall._typing import Array, Times
 from bandfall.descent._stopping import HORIZON
 
 _MIN_DIMENSION = 4  # with smaller spaces, restarts would cost more than they save
@@ -49,7 +49,8 @@ class Decay:
     def first_below(self, level: Times, limit: Times) -> Times:
         """The first time at which f falls to `level`; ∞ if not before `limit`.
 
-        For V sums, levels, limits and times have shape (V,).
+        By Newton's method on log f − log level: log f is convex, so steps from the left approach
+        the root without passing it. For V sums, levels, limits and times have shape (V,).
         """
         if self.rates.ndim > 1:
             return self._all_first_below(np.asarray(level), np.asarray(limit))
@@ -65,7 +66,7 @@ class Decay:
             slope = float(self.rates @ terms)
             if slope <= 0.0:  # no term falls any more: f is at the level up to rounding
                 break
-            step = _newton_step(math.log(value / level), value, slope)
+            step = math.log(value / level) * value / slope
             time += step
             if step <= _LAST_STEP * time:
                 break
@@ -89,7 +90,7 @@ class Decay:
         for _ in range(_MAX_STEPS):
             slopes = (rates * terms).sum(axis=1)
             slopes[slopes <= 0.0] = math.inf  # no step
-            steps = _newton_step(np.log(values / levels), values, slopes)
+            steps = np.log(values / levels) * values / slopes
             roots += steps
             if np.all(steps <= _COARSE * roots):
                 break
@@ -97,14 +98,6 @@ class Decay:
             values = terms.sum(axis=1)
         times[falling] = np.minimum(roots, limits)
         return times
-
-
-def _newton_step(excess: FloatT, value: FloatT, slope: FloatT) -> FloatT:
-    """A Newton step towards f = level, with log f − log level = `excess` and f′ = −`slope`.
-
-    log f is convex, so steps from the left approach the root without passing it.
-    """
-    return excess * value / slope
 
 
 def never() -> bool:
@@ -185,12 +178,6 @@ class KrylovSpace:
         self._alpha[self.dimension], self._beta[self.dimension + 1] = alpha, beta
         self._newest = vector * self._operator.array(_reciprocal(beta)[:, None])
         self.dimension += 1
-
-    def _stacked(self) -> Array:
-        """The basis, including the newest vector, as one (k, m, n) array."""
-        m = self.dimension
-        self._matrix[:, m] = self._newest
-        return self._matrix[:, : m + 1]
 
     def diagonalise(self) -> None:
         """Eigenvalues and vectors of T; call this before using the flow in the space."""
@@ -319,7 +306,8 @@ class KrylovSpace:
             "kij,fkj->kfi", self._vectors, np.stack([integral, decay]) * start
         )
         small[:, 1, m] = -self._beta[m] * small[:, 0, m - 1]
-        combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
+        self._matrix[:, m] = self._newest
+        combined = self._operator.array(small) @ self._matrix[:, : m + 1]  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
 
 

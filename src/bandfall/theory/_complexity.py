@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -126,7 +126,8 @@ def ridge_degrees_of_freedom(
     0.5
     """
     eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights)
-    return _filtered_sums(eigenvalues, ridge_filter, non_negative(penalty, "penalty"))
+    penalties = non_negative(penalty, "penalty")
+    return (eigenvalues @ ridge_filter(eigenvalues, penalties.ravel())).reshape(penalties.shape)
 
 
 def flow_degrees_of_freedom(
@@ -152,7 +153,8 @@ def flow_degrees_of_freedom(
     ndarray of the shape of `time`
     """
     eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights)
-    return _filtered_sums(eigenvalues, flow_filter, non_negative(time, "time"))
+    times = non_negative(time, "time")
+    return (eigenvalues @ flow_filter(eigenvalues, times.ravel())).reshape(times.shape)
 
 
 def staged_degrees_of_freedom(
@@ -222,14 +224,6 @@ def kernel_eigenvalues(
         K = as_matrix(operator, float(bandwidth))
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
     return np.maximum(values, 0.0)
-
-
-def _filtered_sums(
-    eigenvalues: np.ndarray, spectral_filter: Callable, settings: np.ndarray
-) -> np.ndarray:
-    """Σ λ g(λ) for each setting of a filter g."""
-    sums = [eigenvalues @ spectral_filter(eigenvalues, float(value)) for value in settings.flat]
-    return np.array(sums).reshape(settings.shape)
 
 
 def _images(path: Path, block: np.ndarray) -> Iterator[np.ndarray]:

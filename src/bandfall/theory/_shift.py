@@ -217,17 +217,8 @@ def _u_statistics(
     n_pairs = n * (n - 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):  # n = 3: no quadruple exists
         mean_square = quadruples / (n_pairs * (n - 2) * (n - 3))
-    return _UStatistics(
-        *(
-            statistic.reshape(bandwidths.shape)
-            for statistic in (
-                pairs / n_pairs,
-                square / n_pairs,
-                triples / (n_pairs * (n - 2)),
-                mean_square,
-            )
-        )
-    )
+    statistics = (pairs / n_pairs, square / n_pairs, triples / (n_pairs * (n - 2)), mean_square)
+    return _UStatistics(*(statistic.reshape(bandwidths.shape) for statistic in statistics))
 
 
 def _distance_blocks(

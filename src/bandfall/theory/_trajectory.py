@@ -157,26 +157,19 @@ def inside_step(
     squares, speeds = np.empty_like(times), np.empty_like(times)
     begin = 0.0
     while begin < duration:
-        space, reach = _covering_space(operator, bandwidth, residual, duration - begin)
-        end = duration if reach >= duration - begin else begin + reach
+        velocity, rest = operator.product(bandwidth, residual), duration - begin
+        space = KrylovSpace(operator, bandwidth, residual, velocity, KRYLOV_DIMENSION)
+        for _ in space.grow(growth=0.1):
+            if space.errors(rest) <= KRYLOV_TOLERANCE:
+                break
+        reach = float(space.longest_accurate(rest, KRYLOV_TOLERANCE))
+        end = duration if reach >= rest else begin + reach
         inside = (times >= begin) & (times < end)
         squares[inside] = space.squared_norm.at(times[inside] - begin)
         speeds[inside] = space.speed.at(times[inside] - begin)
         _, residual = space.advance(reach)
         begin = end
     return squares, speeds, residual
-
-
-def _covering_space(
-    operator: KernelOperator, bandwidth: float, residual: Array, duration: float
-) -> tuple[KrylovSpace, float]:
-    """A space for the flow from `residual`, and how much of `duration` it covers."""
-    velocity = operator.product(bandwidth, residual)
-    space = KrylovSpace(operator, bandwidth, residual, velocity, KRYLOV_DIMENSION)
-    for _ in space.grow(growth=0.1):
-        if space.errors(duration) <= KRYLOV_TOLERANCE:
-            return space, duration
-    return space, float(space.longest_accurate(duration, KRYLOV_TOLERANCE))
 
 
 def _stage_index(path: Path, log: Log) -> np.ndarray:

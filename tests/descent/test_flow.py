@@ -12,10 +12,9 @@ from bandfall._products import BlockedOperator, DenseOperator
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
 from bandfall.descent import _flow as flow
 from bandfall.descent._front import TrainingFront
-from bandfall.descent._krylov import Decay, KrylovSpace
 from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
 from bandfall.kernels._kernel import KERNELS, get_kernel
-from problems import problem, problems, seeds
+from problems import problem, problems
 
 GAUSSIAN = get_kernel("gaussian")
 
@@ -98,91 +97,6 @@ def test_flow_and_small_euler_steps_meet():
         distances.append(np.sqrt(np.mean((euler - flow) ** 2)) / y.std())
     assert distances[2] < 0.6 * distances[0]
     assert distances[2] < 5e-3
-
-
-@given(problems(max_rows=40), seeds, st.floats(0.2, 5.0), st.floats(-3.0, 6.0))
-def test_krylov_error_bound_holds(data, seed, bandwidth, decade):
-    """At times of nine decades: the defect of a long flow may have come and gone early."""
-    X, _, _ = data
-    time = 10.0**decade
-    operator = DenseOperator(X, GAUSSIAN)
-    K = reference.kernel("gaussian", X, X, bandwidth)
-    r = np.random.default_rng(seed).normal(size=(len(X), 2))
-    space = KrylovSpace(operator, bandwidth, r, operator.product(bandwidth, r), 50)
-    eigenvalues, U = np.linalg.eigh(K)
-    exact = U @ (np.exp(-time * np.maximum(eigenvalues, 0.0))[:, None] * (U.T @ r))
-    rounding = 1e-12 * len(X) * max(1.0, time)
-    while True:
-        space.diagonalise()
-        coefficients, residual = space.advance(time)
-        # The coefficients leave exactly the residual that is reported.
-        assert_allclose(residual, r - K @ coefficients, atol=1e-9 * max(1.0, time))
-        allowed = space.errors(time) + rounding
-        assert np.linalg.norm(residual - exact) <= allowed
-        small = np.sqrt(max(0.0, space.squared_norm.at(time)))
-        assert abs(small - np.linalg.norm(exact)) <= allowed
-        if space.exhausted or space.dimension >= space.max_dimension:
-            break
-        space.expand()
-
-
-def test_krylov_error_bound_is_tight_where_the_defect_is_early():
-    """One dimension at t = 1e6: what it misses has vanished long before the end."""
-    X, y, _ = problem(n=60)
-    operator = DenseOperator(X, GAUSSIAN)
-    r = (y - y.mean())[:, None] / np.linalg.norm(y - y.mean())
-    space = KrylovSpace(operator, 1.0, r, operator.product(1.0, r), 50)
-    space.diagonalise()
-    assert 0.1 < space.errors(1e6) < 100.0
-
-
-def test_events_are_located():
-    decay = Decay(np.array([2.0, 0.01]), np.array([3.0, 1.0]))
-    t = decay.first_below(1.5, 1e6)
-    assert_allclose(3 * np.exp(-2 * t) + np.exp(-0.01 * t), 1.5, rtol=1e-9)
-    assert decay.first_below(5.0, 1e6) == 0.0
-    assert decay.first_below(0.5, 1.0) == np.inf
-    assert decay.first_below(0.0, 1e6) == np.inf
-
-
-@given(seeds)
-def test_an_event_at_the_level_of_terms_that_never_fall(seed):
-    """Two ways to add up such terms differ in the last bit, and no further step is possible."""
-    rng = np.random.default_rng(seed)
-    weights = rng.uniform(0.0, 1.0, 20)
-    rates = np.append(np.zeros(19), 1.0)
-    decay = Decay(rates, weights)
-    level = decay.at(1e6)
-    assert 0.0 < decay.first_below(level, 1e6) <= 1e6
-    many = Decay(rates[None], weights[None]).first_below(level, 1e6)
-    assert np.all((many > 0.0) & ~np.isnan(many))
-
-
-@given(seeds, st.floats(0.0, 1.0))
-def test_events_among_rates_of_all_scales(seed, share):
-    """The far side of the crossing, and no more than rounding beyond it."""
-    rng = np.random.default_rng(seed)
-    decay = Decay(10.0 ** rng.uniform(-9, 9, size=30), 10.0 ** rng.uniform(-12, 0, size=30))
-    start = decay.at(0.0)
-    level = start * 10.0 ** (-12 * share)
-    t = decay.first_below(level, 1e12)
-    assert decay.at(t) <= level * (1 + 1e-9)
-    assert decay.at(t * (1 - 1e-11)) >= level * (1 - 1e-9)
-
-
-@given(seeds, st.integers(1, 6))
-def test_events_of_many_sums_are_those_of_each(seed, n_terms):
-    """Never reached, reached before the limit or at once: row by row as `Decay` says."""
-    rng = np.random.default_rng(seed)
-    rates = 10.0 ** rng.uniform(-4, 2, (8, n_terms)) * (rng.random((8, n_terms)) > 0.1)
-    weights = rng.uniform(0, 1, (8, n_terms))
-    levels = weights.sum(axis=1) * rng.uniform(-0.1, 1.2, 8)
-    limit = 10.0 ** rng.uniform(0, 6)
-    alone = [
-        Decay(*row).first_below(level, limit)
-        for *row, level in zip(rates, weights, levels, strict=True)
-    ]
-    assert_allclose(Decay(rates, weights).first_below(levels, limit), alone, rtol=1e-6)
 
 
 @pytest.mark.parametrize("max_r2", [0.3, 0.9, 0.999, 1.0])

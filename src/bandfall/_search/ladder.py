@@ -16,7 +16,7 @@ import numpy as np
 
 from bandfall._products import KernelOperator
 from bandfall._products.base import BasisOperator, LanczosSteps
-from bandfall._typing import Array
+from bandfall._typing import Array, Times
 from bandfall.descent._flow import train_pass
 from bandfall.descent._front import speed_ceilings
 from bandfall.descent._krylov import KrylovSpace
@@ -41,9 +41,10 @@ class Ladder:
     coefficients: np.ndarray  # (L, n, V, k): contribution of each path at each stop, or zero
     r2: np.ndarray  # (L + 1, V): on training rows, before and after every stop
 
-    def reached(self, speed: int, level: float) -> int:
-        """Number of stops until a path reaches a training R²; at least one if there are any."""
-        return int(self.all_reached(speed, np.array([level]))[0])
+    def reached(self, speed: int, levels: Times) -> Times:
+        """Number of stops until a path reaches each level of R²; at least one if there are any."""
+        n_needed = np.searchsorted(self.r2[:, speed], np.asarray(levels) - 1e-9)
+        return np.clip(n_needed, min(1, len(self.bandwidths)), len(self.bandwidths))
 
     def until(self, speed: int, n_stops: int) -> tuple[np.ndarray, np.ndarray]:
         """Bandwidths (S,) and coefficients (S, n, k) of one path after some stops.
@@ -56,12 +57,6 @@ class Ladder:
             coefficients = np.add.reduceat(coefficients, starts, axis=0)
         used = np.any(coefficients, axis=(1, 2))
         return -bandwidths[used], coefficients[used]
-
-    def all_reached(self, speed: int, levels: np.ndarray) -> np.ndarray:
-        """`reached` for many levels, shape (len(levels),)."""
-        n_stops = len(self.bandwidths)
-        n_needed = np.searchsorted(self.r2[:, speed], levels - 1e-9)
-        return np.clip(n_needed, min(1, n_stops), n_stops)
 
 
 class Watch(Protocol):

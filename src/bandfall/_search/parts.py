@@ -260,7 +260,7 @@ def _trial(
     n_levels = min(len(levels), parts[0].rows.settings.max_stops)
     places = np.linspace(0, len(levels) - 1, n_levels).astype(int)
     levels = levels[places] if len(levels) else np.zeros(1)  # constant targets train nothing
-    stops = [outcome.ladder.all_reached(speed, levels) for outcome in outcomes]
+    stops = [outcome.ladder.reached(speed, levels) for outcome in outcomes]
     sums = np.zeros(len(levels))
     for part, loss, reached in zip(parts, losses, stops, strict=True):
         own = np.ones(len(part.y)) if part.weights is None else part.weights

@@ -84,14 +84,14 @@ BUDGET = {
     "_targets": 941,
     "datasets": 850,
     "demo": 670,
-    "descent": 2956,
+    "descent": 2938,
     "kernels": 1030,
     "neural": 1158,
     "plotting": 1315,
     "report": 1970,
     "rivals": 820,
     "tables": 2930,
-    "theory": 1436,
+    "theory": 1425,
     "top": 970,
 }
 PUBLIC = {"datasets", "demo", "descent", "kernels", "neural", "plotting", "report", "rivals"}

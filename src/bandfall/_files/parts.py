@@ -116,7 +116,7 @@ def _check_path(path: Path) -> None:
     if path.X.dtype != path.residual.dtype:
         raise ValueError("its arrays have different dtypes")
     for value, members in (
-        (path.solver, ("run", "within")),
+        (path.solver, ("run",)),
         (path.schedule, ("floor", "next_bandwidth", "threshold", "span")),
     ):
         if value is not None and not all(hasattr(value, member) for member in members):

@@ -21,7 +21,7 @@ from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallRegressor
 from bandfall._products.dask_backend import DaskBackend
-from bandfall._products.dask_crew import Call, Crew
+from bandfall._products.dask_tasks import Call, Crew
 from bandfall.kernels import get_kernel
 
 
@@ -68,7 +68,7 @@ def overhead(client: Client, n_rows: int, n_products: int = 30) -> float:
     seconds = []
     for _ in range(n_products):
         begin = time.perf_counter()
-        found = np.concatenate(crew.run(calls, vector))
+        found = np.concatenate(crew.call(calls, vector))
         seconds.append(time.perf_counter() - begin)
     assert np.array_equal(found, vector)
     crew.close()

@@ -16,7 +16,7 @@ from bandfall._products.dask_cluster import connect
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
-from bandfall._products.dask_blocks import Blocks, computed  # noqa: E402
+from bandfall._products.dask_tasks import Blocks, computed  # noqa: E402
 from clusters import Cluster, task_prefixes  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending large graph")

@@ -357,7 +357,7 @@ def test_torch_gets_one_thread_for_few_rows_and_its_own_back_after_an_error():
 
 def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
     """On a worker: tiles that are kept, evaluated again, or overwritten in the middle of a call."""
-    from bandfall._products import dask_workers as held_module
+    from bandfall._products import dask_backend
     from bandfall._products.blocked import Leaves
 
     X, _ = table(n=200)
@@ -365,8 +365,8 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
     everything = range(len(leaves.slices))
 
     def products(budget):
-        rows = held_module.WorkerRows(X, leaves, get_kernel("gaussian"), np.dtype(float), budget)
-        return held_module._TileProducts(rows)
+        rows = dask_backend.WorkerRows(X, leaves, get_kernel("gaussian"), np.dtype(float), budget)
+        return dask_backend.TileProducts(rows)
 
     expected, n_evaluated = products(0).product(0.7, everything, V)
     assert n_evaluated == 200**2
@@ -392,7 +392,7 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
 @pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
 def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
     from bandfall._products.blocked import Leaves
-    from bandfall._products.dask_workers import DeviceProducts, WorkerRows, _TileProducts
+    from bandfall._products.dask_backend import DeviceProducts, TileProducts, WorkerRows
 
     X, _ = table(dtype, n=200)
     leaves = Leaves(X.astype(float), 16)
@@ -400,21 +400,20 @@ def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
     held = WorkerRows(X, leaves, get_kernel("matern32"), np.dtype(dtype), 2**20)
     for bandwidth in (np.inf, 2.0, 1e-3):
         found, _ = DeviceProducts(held, device).product(bandwidth, range(3, 9), V)
-        expected, _ = _TileProducts(held).product(bandwidth, range(3, 9), V)
+        expected, _ = TileProducts(held).product(bandwidth, range(3, 9), V)
         assert_allclose(found, expected, atol=rounding(dtype, 1e3) * 200)
 
 
 def test_a_kernel_that_knows_numpy_only_is_computed_on_the_host_of_a_worker(monkeypatch):
-    from bandfall._products import dask_workers as held_module
-    from bandfall._products import dask_workers as worker_gpu
+    from bandfall._products import dask_backend
     from bandfall._products.blocked import Leaves
 
-    on_device = worker_gpu.DeviceProducts
-    monkeypatch.setattr(worker_gpu, "DeviceProducts", lambda held: on_device(held, "cpu"))
-    monkeypatch.setattr(held_module, "check_device", lambda device: "cuda")
+    on_device = dask_backend.DeviceProducts
+    monkeypatch.setattr(dask_backend, "DeviceProducts", lambda held: on_device(held, "cpu"))
+    monkeypatch.setattr(dask_backend, "check_device", lambda device: "cuda")
     X, _ = table(n=60)
     kernel = get_kernel(lambda u: np.exp(-np.asarray(u)))
-    held = held_module.WorkerRows(X, Leaves(X, 16), kernel, np.dtype(float), 2**20)
+    held = dask_backend.WorkerRows(X, Leaves(X, 16), kernel, np.dtype(float), 2**20)
     found, _ = held.product(1.0, 0, 4, np.ones((60, 1)))
-    assert isinstance(held._engine, held_module._TileProducts)
+    assert isinstance(held.engine, dask_backend.TileProducts)
     assert len(found) == 60

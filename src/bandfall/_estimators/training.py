@@ -42,7 +42,7 @@ from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
 
 if TYPE_CHECKING:
-    from bandfall._products.dask_blocks import Blocks
+    from bandfall._products.dask_tasks import Blocks
 
 # From this number of rows, or of rows² × columns, on, everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -146,7 +146,7 @@ class RemoteRows:
         """None unless X has more rows than a leaf and the workers of a cluster train."""
         if not is_dask(X) or model.device is None or not is_cluster(model.device):
             return None
-        from bandfall._products.dask_blocks import Blocks, computed
+        from bandfall._products.dask_tasks import Blocks, computed
 
         client = connect(model.device)
         blocks = Blocks(client, computed(client, X, row_blocks(X)[0]))

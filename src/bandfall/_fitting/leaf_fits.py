@@ -13,8 +13,7 @@ from bandfall._fitting.logistic import as_codes, in_its_loss
 from bandfall._fitting.paths import fit_member_path, needs_digits
 from bandfall._models.member import FittedLeaf
 from bandfall._models.metric import scaled
-from bandfall._products import HOST
-from bandfall._products.dask_workers import own_backend
+from bandfall._products import HOST, resolve_backend
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
@@ -115,9 +114,10 @@ class LeafTrainer:
     def __init__(self, budget: int):
         self.budget = budget
 
-    def leaf(self, leaf: Divided, trial: Trial, _: None = None) -> FittedLeaf:
+    def leaf(self, leaf: Divided, trial: Trial) -> FittedLeaf:
         """Train one leaf."""
-        return train_leaf(replace(leaf, backend=own_backend(self.budget, len(leaf))), trial)
+        backend = resolve_backend("auto", self.budget, len(leaf))
+        return train_leaf(replace(leaf, backend=backend), trial)
 
 
 def held_out_predictions(

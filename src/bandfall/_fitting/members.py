@@ -194,7 +194,7 @@ def _fitted_on_workers(rows: Rows, part: Part, tuned: Tuned, clock: Clock) -> di
 class WorkerMembers(WorkerParts):
     """The state of a worker that fits members: one part with all training rows."""
 
-    def member(self, trial: Trial, root: np.ndarray, _: None) -> Fitted:
+    def member(self, trial: Trial, root: np.ndarray) -> Fitted:
         """Train one member."""
         (part,) = self.parts([0])
         return _fit_member(part, trial, root, Clock(), lambda: False)

@@ -37,7 +37,7 @@ from bandfall.descent._partition import Partition, partition_rows
 from bandfall.tables import TableEncoder, read_table
 
 if TYPE_CHECKING:  # this module imports Dask
-    from bandfall._products.dask_blocks import Blocks
+    from bandfall._products.dask_tasks import Blocks
 
 SAMPLE_ROWS = 50_000  # gathered for the search, encodings and cuts
 _MARGIN = 0.9  # target size of leaves over leaf_rows: the sample predicts sizes only roughly

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import cycle, pairwise
@@ -16,15 +18,15 @@ from bandfall._products.base import (
     HostArraysMixin,
     KernelOperator,
     RepeatedRowsOperator,
-    group_rows,
-    group_sums,
+    distinct_rows,
     vector_share,
 )
-from bandfall._products.blocked import LEAF_SIZE, Leaves
+from bandfall._products.blocked import LEAF_SIZE, Leaves, Tiles
 from bandfall._products.dask_cluster import connect, log
-from bandfall._products.dask_crew import Call, Crew
-from bandfall._products.dask_workers import WorkerRows, WorkerSum
-from bandfall._typing import DTypeLike
+from bandfall._products.dask_tasks import Call, Crew
+from bandfall._products.device import check_device, resolve_backend
+from bandfall._threads import blas_threads_for, scratch
+from bandfall._typing import DTypeLike, State
 from bandfall.kernels._kernel import Kernel
 
 
@@ -53,13 +55,9 @@ class DaskBackend(NumpyBackend):
     ) -> KernelOperator:
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)
-        labels, n_distinct = group_rows(X)
-        if n_distinct == len(X):
-            return DaskOperator(self.client, X, kernel, dtype, self.budget, vectors)
-        distinct = np.empty((n_distinct, X.shape[1]), X.dtype)
-        distinct[labels] = X
-        operator = DaskOperator(self.client, distinct, kernel, dtype, self.budget, vectors)
-        return RepeatedRowsOperator(operator, labels)
+        first, labels = distinct_rows(X)
+        operator = DaskOperator(self.client, X[first], kernel, dtype, self.budget, vectors)
+        return operator if len(first) == len(X) else RepeatedRowsOperator(operator, labels)
 
     def release(self, operator: KernelOperator) -> None:
         own = operator.operator if isinstance(operator, RepeatedRowsOperator) else operator
@@ -77,8 +75,7 @@ class DaskBackend(NumpyBackend):
         return self._at_rows(model, X, "gradient")
 
     def helpers(self, holding: Holding) -> Crew:
-        # Patient, because the calls of a search differ in length.
-        return Crew(self.client, holding, "bandfall-search", patience=60.0)
+        return Crew(self.client, holding, "search")
 
     def _few(self, model: Sum, X: np.ndarray) -> bool:
         n_entries = len(X) * len(model.X) * len(model.bandwidths)
@@ -88,13 +85,28 @@ class DaskBackend(NumpyBackend):
         self, model: Sum, X: np.ndarray, method: str, axis: int = 0, **options: bool
     ) -> np.ndarray:
         """A method of the workers' backends at new rows, in shares."""
-        crew = Crew(self.client, WorkerSum(model, self.budget), "bandfall-sum")
-        try:
-            parts = np.array_split(X, min(len(X), 64))
-            values = crew.run([Call("at", (method, part, options)) for part in parts])
-        finally:
-            crew.close()
-        return np.concatenate(values, axis=axis)
+        parts = np.array_split(X, min(len(X), 64))
+        with closing(Crew(self.client, WorkerSum(model, self.budget), "sum")) as crew:
+            return np.concatenate(crew.call([("at", (method, p, options)) for p in parts]), axis)
+
+
+@dataclass
+class WorkerSum:
+    """A fitted model on a worker: sums and gradients at new rows, within `budget` bytes."""
+
+    model: Sum
+    budget: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of centres and coefficients."""
+        return self.model.X.nbytes + self.model.coefficients.nbytes
+
+    def at(self, method: str, X: np.ndarray, options: State) -> np.ndarray:
+        """The result of `sums` or `gradient` of this worker's backend."""
+        backend = resolve_backend("auto", self.budget, len(self.model.X))
+        values: np.ndarray = getattr(backend, method)(self.model, X, **options)
+        return values
 
 
 class DaskOperator(HostArraysMixin):
@@ -117,7 +129,9 @@ class DaskOperator(HostArraysMixin):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self.n_evaluations = 0
         self._X = X
-        self._leaves = Leaves(np.asarray(X, dtype=np.float64), _leaf_size(len(X)))
+        # Borders depend only on the number of rows; shares begin at leaves.
+        leaf_size = max(16, min(LEAF_SIZE, len(X) // 32))
+        self._leaves = Leaves(np.asarray(X, dtype=np.float64), leaf_size)
         held = WorkerRows(X, self._leaves, kernel, dtype, budget)
         log.info(
             "%d rows on every worker: %.3f GiB, and up to %.3f GiB of kernel entries",
@@ -126,12 +140,9 @@ class DaskOperator(HostArraysMixin):
             budget / GIBIBYTE,
         )
         self._crew = Crew(client, held, inline_bytes=inline_bytes)
+        self.close = self._crew.close  # removes the rows from the workers
         self._bandwidth = np.nan
         self._shares: list[Call] = []
-
-    def close(self) -> None:
-        """Remove the rows from the workers."""
-        self._crew.close()
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
@@ -140,10 +151,10 @@ class DaskOperator(HostArraysMixin):
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""
         if bandwidth == 0.0:
-            return group_sums(np.arange(self.n_rows), self.n_rows, block)
+            return block.copy()
         if bandwidth != self._bandwidth:
             self._shares, self._bandwidth = self._divided(bandwidth), bandwidth
-        answers = self._crew.run(self._shares, np.ascontiguousarray(block[self._leaves.order]))
+        answers = self._crew.call(self._shares, np.ascontiguousarray(block[self._leaves.order]))
         result = np.empty_like(block)
         result[self._leaves.order] = np.concatenate([rows for rows, _ in answers])
         self.n_evaluations += sum(n_evaluated for _, n_evaluated in answers)
@@ -164,6 +175,131 @@ class DaskOperator(HostArraysMixin):
         ]
 
 
-def _leaf_size(n_rows: int) -> int:
-    """Rows per leaf, which depends only on the number of rows; shares begin at leaves."""
-    return max(16, min(LEAF_SIZE, n_rows // 32))
+@dataclass
+class WorkerRows:
+    """The rows of one fit on a worker: products with K(σ) for some of their leaves.
+
+    Results depend only on the rows and the leaf, to the bit: not on the worker (of one kind), its
+    threads or its memory, nor on which leaves are requested together. `budget` bytes are for tiles
+    of K(σ) that are kept for the next product at the same bandwidth.
+    """
+
+    X: np.ndarray
+    leaves: Leaves
+    kernel: Kernel
+    dtype: np.dtype
+    budget: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows, in the given dtype, in float64 and as tiles."""
+        n, d = self.X.shape
+        tiles = (2 * d + 2) * self.dtype.itemsize
+        return self.X.nbytes + n * (d * 8 + tiles) + self.leaves.order.nbytes
+
+    def product(
+        self, bandwidth: float, first: int, last: int, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """Rows of K(bandwidth) @ vector in leaves first … last − 1, and the entries evaluated.
+
+        The vector and the result are in the order of the leaves.
+        """
+        return self.engine.product(bandwidth, range(first, last), vector)
+
+    @cached_property
+    def engine(self) -> TileProducts | DeviceProducts:
+        """On a GPU if this worker has one and the kernel can be evaluated there."""
+        if check_device("auto") is not None:
+            try:
+                return DeviceProducts(self)
+            except ValueError:  # a kernel for NumPy only
+                pass
+        return TileProducts(self)
+
+
+class TileProducts:
+    """Products tile by tile with NumPy; as many tiles as the budget allows are kept.
+
+    They are those of one bandwidth. A stale call, whose result is no longer needed, may still
+    fill the tiles of an earlier one, which nobody else sees.
+    """
+
+    def __init__(self, held: WorkerRows):
+        rows = np.asarray(held.X, dtype=np.float64)
+        rows = rows - rows.mean(axis=0)
+        self._leaves, slices = held.leaves, held.leaves.slices
+        self._tiles = Tiles(rows[held.leaves.order], slices, held.kernel, held.dtype)
+        side = max(leaf.stop - leaf.start for leaf in slices)
+        self._most_kept = held.budget // (side * side * held.dtype.itemsize)
+        self._kept: dict[tuple[int, int], np.ndarray] = {}
+        self._bandwidth, self._lock = np.nan, threading.Lock()
+
+    def product(
+        self, bandwidth: float, leaves: range, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """See `WorkerRows.product`."""
+        with self._lock:
+            if bandwidth != self._bandwidth:
+                self._kept, self._bandwidth = {}, bandwidth
+            kept = self._kept
+        slices, reach = self._leaves.slices, self._tiles.reach(bandwidth)
+        first, n_evaluated = slices[leaves.start].start, 0
+        total = np.zeros((slices[leaves.stop - 1].stop - first, vector.shape[1]))
+        # Sums by several threads would depend on their number.
+        with blas_threads_for(0):
+            for i in leaves:
+                rows = slice(slices[i].start - first, slices[i].stop - first)
+                distances = self._leaves.distances_from(i, self._tiles.kernel.geometry)
+                for j in np.flatnonzero(distances <= reach).tolist():
+                    K = kept.get((i, j))
+                    if K is None:
+                        keep = len(kept) < self._most_kept
+                        shape, dtype = self._tiles.shape(i, j), self._tiles.dtype
+                        out = np.empty(shape, dtype) if keep else scratch("tile", shape, dtype)
+                        K = self._tiles.evaluate(i, j, bandwidth, out)
+                        n_evaluated += K.size
+                        if keep:
+                            kept[i, j] = K
+                    total[rows] += K @ vector[slices[j]]
+        return total.astype(vector.dtype), n_evaluated
+
+
+class DeviceProducts:
+    """Rows on the worker's first GPU (dask-cuda assigns one GPU to each worker).
+
+    Raises ValueError if the kernel cannot be evaluated there.
+    """
+
+    def __init__(self, held: WorkerRows, device: str = "cuda"):
+        from bandfall._products import fused, torch_backend
+
+        rows = held.X[held.leaves.order]
+        if rows.dtype != held.dtype:  # centre before rounding
+            rows = rows - rows.mean(axis=0)
+        self._held, self._lock = held, threading.Lock()
+        self._torch, self._fused_cross = torch_backend, fused.FusedCross
+        self._device, self._rows = device, torch_backend.upload(rows, device, held.dtype)
+        # Beyond, a fused product is faster, even if it must be compiled first.
+        many = len(rows) > 8192
+        self._fused = many and fused.fused_available(held.kernel, self._rows.device)
+        self._sums(slice(0, 1), 1.0, np.ones((len(rows), 1)))  # whether it can
+
+    def product(
+        self, bandwidth: float, leaves: range, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """See `WorkerRows.product`."""
+        slices = self._held.leaves.slices
+        rows = slice(slices[leaves.start].start, slices[leaves.stop - 1].stop)
+        with self._lock:  # one device, one call at a time
+            part = self._sums(rows, bandwidth, vector)
+        return part, len(part) * len(self._rows)
+
+    def _sums(self, rows: slice, bandwidth: float, vector: np.ndarray) -> np.ndarray:
+        part, held = self._rows[rows], self._held
+        block = self._torch.upload(vector, self._device, held.dtype)[None]
+        if self._fused:
+            fused = self._fused_cross(part, self._rows, held.kernel, held.budget)
+            return fused.product([bandwidth], block).cpu().numpy()
+        return self._torch.sums(
+            part, self._rows, held.kernel, [bandwidth], block, held.budget, cumulative=False
+        )

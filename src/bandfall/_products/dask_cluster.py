@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from bandfall._products.base import GIBIBYTE
 
 if TYPE_CHECKING:
     from distributed import Client
-    from distributed.client import VersionsDict
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 log = logging.getLogger("bandfall.cluster")
 
@@ -81,30 +76,6 @@ def connect(device: str, seconds: float = ANSWER_SECONDS) -> Client:
     return client
 
 
-def within(seconds: float, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """The result of a function; raises TimeoutError after `seconds` and lets it run on.
-
-    A suspended worker does not answer, so a request to all workers could wait forever.
-    """
-    outcome: list[R] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            outcome.append(function(*arguments, **named))
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="bandfall-cluster", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not outcome:
-        raise TimeoutError(f"no answer within {seconds:g} s")
-    return outcome[0]
-
-
 def check_alive(client: Client, error: Exception | None = None) -> None:
     """Raise ClusterError if the connection is lost, or after an `error` of a request."""
     if client.status != "running" or error is not None:
@@ -114,18 +85,35 @@ def check_alive(client: Client, error: Exception | None = None) -> None:
         ) from error
 
 
-def ask(client: Client, question: str) -> Any:
-    """The result of a client's method, in bounded time."""
+def ask(
+    client: Client,
+    method: Callable[..., Any],
+    *arguments: object,
+    seconds: float | None = None,
+    **named: object,
+) -> Any:
+    """The result of a method of a client or its scheduler, in bounded time.
+
+    A suspended worker does not answer, so a request to all workers could wait forever.
+    """
     check_alive(client)
     try:
-        return within(ANSWER_SECONDS, getattr(client, question))
-    except (TimeoutError, OSError) as error:
+        limit = ANSWER_SECONDS if seconds is None else seconds
+        return client.sync(method, *arguments, callback_timeout=limit, **named)
+    except OSError as error:
         check_alive(client, error)
+
+
+def workers_of(client: Client) -> dict[str, dict[str, Any]]:
+    """What the scheduler knows about each worker, by address."""
+    assert client.scheduler is not None
+    workers: dict[str, dict[str, Any]] = ask(client, client.scheduler.identity)["workers"]
+    return workers
 
 
 def check_workers(client: Client, n_bytes: int) -> None:
     """Raise ClusterError for workers without this package or with too little memory."""
-    workers = ask(client, "scheduler_info")["workers"]
+    workers = workers_of(client)
     # Held objects may take 60 % of the memory limit of a worker.
     small = {
         address: limit
@@ -146,12 +134,14 @@ def check_workers(client: Client, n_bytes: int) -> None:
 
 def _check_versions(client: Client) -> None:
     """Raise ClusterError for another version of this package; log another NumPy."""
+    get_versions = client.get_versions
     try:
-        answer = within(ANSWER_SECONDS, client.get_versions, packages=["bandfall"])
+        versions: Any = client.sync(
+            get_versions, packages=["bandfall"], callback_timeout=ANSWER_SECONDS
+        )
     except TimeoutError:
         log.warning("some worker does not answer: versions were not checked")
         return
-    versions = cast("VersionsDict", answer)  # the client is not asynchronous
     processes = {"scheduler": versions["scheduler"], **versions["workers"]}
 
     def differing(package: str, here: str | None) -> dict[str, str | None]:

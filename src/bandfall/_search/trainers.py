@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bandfall._products import HOST
+from bandfall._products import HOST, resolve_backend
 from bandfall._products.backend import Helpers
-from bandfall._products.dask_workers import own_backend
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.clock import PATH, SEARCH, Clock
 from bandfall._search.jobs import threads_for
@@ -214,17 +213,18 @@ class WorkerParts:
         width = sum(one.columns(n_rows, n_rows[:0])[0].nbytes for one in self.rows.views.values())
         return len(self.rows) * width + self.rows.y.nbytes
 
-    def outcomes(self, request: Request, roots: Roots, _: None) -> list[Outcome]:
+    def outcomes(self, request: Request, roots: Roots) -> list[Outcome]:
         """See `run_parts`."""
         return run_parts(self.parts(range(len(self.splits))), request, roots, self.judge)
 
     def ladders(
-        self, numbers: Sequence[int], request: Request, roots: Sequence[np.ndarray], _: None
+        self, numbers: Sequence[int], request: Request, roots: Sequence[np.ndarray]
     ) -> list[Ladder]:
         """See `train_ladder`."""
         return train_ladder(self.parts(numbers), request, roots)
 
     def parts(self, numbers: Sequence[int]) -> list[Part]:
         """New parts with a backend of this worker: calls may run at the same time."""
-        rows = replace(self.rows, backend=own_backend(self.budget, len(self.splits[0][0])))
+        backend = resolve_backend("auto", self.budget, len(self.splits[0][0]))
+        rows = replace(self.rows, backend=backend)
         return [Part(rows, *self.splits[number]) for number in numbers]

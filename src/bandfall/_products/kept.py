@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property, partial
 
@@ -25,7 +24,7 @@ from bandfall._products.loops import (
     loops_over,
     symmetric_product,
 )
-from bandfall._threads import FEW_ROWS, for_each, for_each_block, rows_within
+from bandfall._threads import FEW_ROWS, for_each, for_each_block, row_blocks, rows_within
 from bandfall._typing import Array, DTypeLike
 from bandfall.kernels._kernel import Kernel
 
@@ -49,7 +48,7 @@ class KeptMatrix:
     def at(self, bandwidth: float) -> Array:
         """K(bandwidth), as a view that the next bandwidth overwrites."""
         if bandwidth != self._bandwidth:
-            self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
+            self._bandwidth = math.nan  # K is invalid until the pass is complete
             self._evaluate(self.distances, bandwidth, self._entries)
             self.n_evaluations += math.prod(self.distances.shape)
             self._bandwidth = bandwidth
@@ -70,48 +69,16 @@ def evaluate_with(loops: Loops, parallel: bool) -> Callable[[np.ndarray, float, 
     return evaluate
 
 
-class KeptOperator(HostArraysMixin, ABC):
-    """Base class of operators that keep all distances, and the last K(σ), in memory.
-
-    Subclasses set `_rows`, the rows in the form of the loops, and `_kept`, whose diagonal has n
-    entries.
-    """
-
-    _rows: np.ndarray
-    _kept: KeptMatrix
-
-    def max_distance(self) -> float:
-        """Largest distance between two rows."""
-        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
-
-    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
-        """K(bandwidth) @ block."""
-        if bandwidth == 0.0:
-            return group_sums(*self._groups, block)
-        return self._times(self._kept.at(bandwidth), block)
-
-    @abstractmethod
-    def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
-        """K @ block, from the entries of K."""
-
-    @property
-    def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far."""
-        return self._kept.n_evaluations
-
-    @cached_property
-    def _groups(self) -> tuple[np.ndarray, int]:
-        n, distances = self.n_rows, self._kept.distances
-        if np.count_nonzero(distances) == distances.size - n:  # quicker to see than by sorting
-            return np.arange(n), n
-        return group_rows(self._rows)
-
-
 _PARALLEL_ROWS = 2000  # beyond, evaluating is worth several threads
 # Columns up to which products read half of K: BLAS's symmetric product is faster then, unless K is
 # small; and one pass of compiled loops as fast as BLAS, which has to be called once a tile: each
 # call releases the interpreter's lock, and threads wait for each other.
 _FEW_COLUMNS = 8
+_STRIP = 256  # rows
+# Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
+# and entries read for one side of the diagonal are still in the cache for the other.
+_SMALL_PRODUCT = 1_000_000
+_SHARES = 16  # of a large product, whatever the number of threads: sums have one order
 
 
 def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
@@ -119,10 +86,17 @@ def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
     return 2 * n_rows * n_rows * np.dtype(dtype).itemsize
 
 
-class DenseOperator(KeptOperator):
-    """K(σ) as a matrix in memory.
+def symmetric_bytes(n_rows: int, dtype: np.dtype) -> int:
+    """Memory a `SymmetricOperator` needs: a triangle of distances and one of K."""
+    return n_rows * (n_rows + _STRIP) * np.dtype(dtype).itemsize
 
-    The last K(σ) is kept, so products at an unchanged bandwidth evaluate nothing.
+
+class SymmetricOperator(HostArraysMixin, BasisOperator):
+    """K(σ) as a triangle in memory.
+
+    Each strip of rows goes from the diagonal to the right, and is also used for the part below the
+    diagonal: half the memory and half the evaluations of a whole matrix. Distances and the last
+    K(σ) are kept, so products at an unchanged bandwidth evaluate nothing.
 
     Parameters
     ----------
@@ -132,68 +106,6 @@ class DenseOperator(KeptOperator):
         Of the kernel matrix and its products; distances are computed in float64.
     vector_bytes : int
         For a solver's own arrays.
-    small : int
-        Rows up to which BLAS's product with a whole matrix is fastest.
-    """
-
-    def __init__(
-        self,
-        X: np.ndarray,
-        kernel: Kernel,
-        dtype: DTypeLike = np.float64,
-        vector_bytes: int = DEFAULT_BUDGET // 8,
-        small: int = 300,
-    ):
-        super().__init__(len(X), kernel, dtype, vector_bytes)
-        self._small = small
-        loops = loops_over(np.asarray(X), kernel, self.dtype, self.n_rows**2)
-        self._rows = loops.own
-        distances = np.empty((self.n_rows, self.n_rows), self.dtype)
-        parallel = self.n_rows > _PARALLEL_ROWS
-
-        def measure(rows: slice) -> None:
-            loops.distances(self._rows[rows], slice(None), distances[rows])
-
-        for_each_block(measure, self.n_rows, rows_within(1 << 22, self.n_rows), parallel)
-        evaluate = evaluate_with(loops, parallel)
-        self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
-        self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
-
-    def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
-        if block.shape[1] > _FEW_COLUMNS or self.n_rows <= self._small:
-            return entries @ block
-        result = np.empty_like(block)
-        for column in range(block.shape[1]):
-            result[:, column] = self._symmetric_product(1.0, entries.T, block[:, column])
-        return result
-
-    def matrix(self, bandwidth: float) -> np.ndarray:
-        """K(bandwidth), as a view that the next bandwidth overwrites."""
-        return self._kept.at(bandwidth)
-
-
-_STRIP = 256  # rows
-# Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
-# and entries read for one side of the diagonal are still in the cache for the other.
-_SMALL_PRODUCT = 1_000_000
-_SHARES = 16  # of a large product, whatever the number of threads: sums have one order
-
-
-def symmetric_bytes(n_rows: int, dtype: np.dtype) -> int:
-    """Memory a `SymmetricOperator` needs: a triangle of distances and one of K."""
-    return n_rows * (n_rows + _STRIP) * np.dtype(dtype).itemsize
-
-
-class SymmetricOperator(KeptOperator, BasisOperator):
-    """K(σ) as a triangle in memory.
-
-    Each strip of rows goes from the diagonal to the right, and is also used for the part below the
-    diagonal: half the memory and half the evaluations of a whole matrix. The last K(σ) is kept.
-
-    Parameters
-    ----------
-    X, kernel, dtype, vector_bytes
-        As in `DenseOperator`.
     strip_rows, small_product, few_rows : int
         Rows of a strip, multiplications in one call, and rows up to which one thread multiplies.
     """
@@ -210,18 +122,34 @@ class SymmetricOperator(KeptOperator, BasisOperator):
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self._loops = loops_over(np.asarray(X), kernel, self.dtype, self.n_rows**2)
-        self._rows = self._loops.own
         self._height, self._small_product = strip_rows, small_product
         self._n_shares = 1 if self.n_rows <= few_rows else _SHARES
-        self._starts = range(0, self.n_rows, strip_rows)
-        sizes = [(min(a + strip_rows, self.n_rows) - a) * (self.n_rows - a) for a in self._starts]
+        self._strips = row_blocks(self.n_rows, strip_rows)
+        sizes = [(rows.stop - rows.start) * (self.n_rows - rows.start) for rows in self._strips]
         self._places = np.cumsum([0, *sizes])  # of strips, in arrays of all entries
         distances, parallel = np.empty(sum(sizes), self.dtype), self.n_rows > _PARALLEL_ROWS
         evaluate = evaluate_with(self._loops, parallel)
         self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
-        for_each(self._measure, range(len(sizes)), parallel)
+        block_rows = min(strip_rows, max(_STRIP, rows_within(1 << 22, self.n_rows)))
+        for_each_block(self._measure, self.n_rows, block_rows, parallel)
+
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far."""
+        return self._kept.n_evaluations
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K(bandwidth) @ block."""
+        if bandwidth == 0.0:
+            return group_sums(*self._groups, block)
+        return self._times(self._kept.at(bandwidth), block)
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
+        """K @ block, from the entries of K."""
         n_shares = self._n_shares
         if self._compiled(block.shape[1]):
             multiply = partial(symmetric_product, entries, self._height)
@@ -240,19 +168,12 @@ class SymmetricOperator(KeptOperator, BasisOperator):
         return bandwidth > 0.0 and self._n_shares == 1 and self._compiled(n_columns)
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        tridiagonal = steps.alpha, steps.beta, steps.negligible
         factors = np.ones(0, np.float32) if steps.factors is None else steps.factors
         labels = np.zeros(0, np.intp) if steps.labels is None else steps.labels
-        kept_code().lanczos(
-            self._kept.at(bandwidth),
-            self.n_rows,
-            self._height,
-            steps.basis,
-            steps.first,
-            *tridiagonal,
-            np.ascontiguousarray(factors),
-            labels,
-        )
+        entries = self._kept.at(bandwidth), self.n_rows, self._height
+        tridiagonal = steps.alpha, steps.beta, steps.negligible
+        around = np.ascontiguousarray(factors), labels
+        kept_code().lanczos(*entries, steps.basis, steps.first, *tridiagonal, *around)
 
     def _compiled(self, n_columns: int) -> bool:
         return n_columns <= _FEW_COLUMNS and compiled_vectors(self._kept.distances, self.n_rows)
@@ -263,24 +184,70 @@ class SymmetricOperator(KeptOperator, BasisOperator):
         """The contribution of some strips to a product, for both of their sides, tile by tile."""
         total = self.zeros(block.shape)
         width = max(self._height, self._small_product // (self._height * block.shape[1]))
-        for number in range(share, len(self._starts), n_shares):
-            start, K = self._starts[number], self._strip(entries, number)
-            end = start + len(K)
-            for first in range(start, self.n_rows, width):
+        for number in range(share, len(self._strips), n_shares):
+            rows, K = self._strips[number], self._strip(entries, number)
+            for first in range(rows.start, self.n_rows, width):
                 last = min(first + width, self.n_rows)
-                total[start:end] += K[:, first - start : last - start] @ block[first:last]
-                below = max(first, end)  # the diagonal has no other side
+                tile = K[:, first - rows.start : last - rows.start]
+                total[rows] += tile @ block[first:last]
+                below = max(first, rows.stop)  # the diagonal has no other side
                 if below < last:
-                    tile = K[:, below - start : last - start]
-                    total[below:last] += tile.T @ block[start:end]
+                    total[below:last] += tile[:, below - first :].T @ block[rows]
         return total
 
     def _strip(self, values: np.ndarray, number: int) -> np.ndarray:
         """Entries of a strip, from the diagonal on."""
         strip = values[self._places[number] : self._places[number + 1]]
-        return strip.reshape(-1, self.n_rows - self._starts[number])
+        return strip.reshape(-1, self.n_rows - self._strips[number].start)
 
-    def _measure(self, number: int) -> None:
-        start, distances = self._starts[number], self._strip(self._kept.distances, number)
-        rows = self._rows[start : start + self._height]
-        self._loops.distances(rows, slice(start, self.n_rows), distances)
+    def _measure(self, rows: slice) -> None:
+        """Distances of some rows of one strip."""
+        number = rows.start // self._height
+        start, strip = self._strips[number].start, self._strip(self._kept.distances, number)
+        out = strip[rows.start - start : rows.stop - start]
+        self._loops.distances(self._loops.own[rows], slice(start, self.n_rows), out)
+
+    @cached_property
+    def _groups(self) -> tuple[np.ndarray, int]:
+        n, distances = self.n_rows, self._kept.distances
+        if np.count_nonzero(distances) == distances.size - n:  # quicker to see than by sorting
+            return np.arange(n), n
+        return group_rows(self._loops.own)
+
+
+class DenseOperator(SymmetricOperator):
+    """K(σ) as a matrix in memory: a single strip.
+
+    Parameters
+    ----------
+    X, kernel, dtype, vector_bytes
+        As in `SymmetricOperator`.
+    small : int
+        Rows up to which BLAS's product with a whole matrix is fastest.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: DTypeLike = np.float64,
+        vector_bytes: int = DEFAULT_BUDGET // 8,
+        small: int = 300,
+    ):
+        super().__init__(X, kernel, dtype, vector_bytes, strip_rows=len(X))
+        self._small = small
+        self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
+
+    def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
+        K = self._strip(entries, 0)
+        if block.shape[1] > _FEW_COLUMNS or self.n_rows <= self._small:
+            return K @ block
+        columns = [self._symmetric_product(1.0, K.T, column) for column in block.T]
+        return np.stack(columns, axis=1)
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        return False
+
+    def matrix(self, bandwidth: float) -> np.ndarray:
+        """K(bandwidth), as a view that the next bandwidth overwrites."""
+        return self._strip(self._kept.at(bandwidth), 0)

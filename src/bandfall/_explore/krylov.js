@@ -162,11 +162,8 @@ const Krylov = (() => {
 
     /** Σ weights · e^{−2t·eigenvalue}, as a function of t. */
     decay(weights) {
-      return (time) => {
-        let sum = 0;
-        for (let i = 0; i < weights.length; i++) sum += weights[i] * Math.exp(-2 * time * this.eigenvalues[i]);
-        return sum;
-      };
+      return (time) =>
+        weights.reduce((sum, weight, i) => sum + weight * Math.exp(-2 * time * this.eigenvalues[i]), 0);
     }
 
     get squaredNorm() {
@@ -185,15 +182,9 @@ const Krylov = (() => {
     /** Bound on the error of r(time): the integral of the defect's size. */
     error(time) {
       if (time === 0 || this.beta.at(-1) === 0) return 0;
-      let total = 0;
-      for (let i = 1; i <= 16; i++) {
-        let sum = 0;
-        for (let j = 0; j < this.defects.length; j++) {
-          sum += this.defects[j] * Math.exp((-time * i * this.eigenvalues[j]) / 16);
-        }
-        total += Math.abs(sum);
-      }
-      return (total / 16) * time;
+      const defect = (t) => this.defects.reduce((sum, value, j) => sum + value * Math.exp(-t * this.eigenvalues[j]), 0);
+      const times = Array.from({ length: 16 }, (_, i) => ((i + 1) * time) / 16);
+      return (time / 16) * times.reduce((sum, t) => sum + Math.abs(defect(t)), 0);
     }
 
     /** f(K) r, and its last coordinate. */

@@ -122,7 +122,7 @@ def with_log_odds(
     by_codes = dict(
         as_log_odds(fit, trial, parts) for fit, (trial, _) in zip(fits, tuned.members, strict=True)
     )
-    race = parts[: rows.settings.wide_parts]
+    race = first_half(parts)
     starts = [start_of(candidate, race) for candidate in wide]
     tried = each(lambda start: refit(race, start, clock, stride=2), starts)
     starts = [start_of(one.trial.candidate, parts) for one in promising(tried, rows.settings)]
@@ -131,6 +131,11 @@ def with_log_odds(
     metrics = {fit.trial.candidate.metric: fit.roots for fit in fits}
     trials = [*tuned.trials, *(one.trial for one in tried), *outputs]
     return average_of(outputs | by_codes, parts, _judge(rows), trials, metrics)
+
+
+def first_half(parts: Sequence[Part]) -> Sequence[Part]:
+    """The parts that choose wide kernels and penalties: half of them at most, but at least one."""
+    return parts[: max(1, len(parts) // 2)]
 
 
 class Start(NamedTuple):
@@ -211,7 +216,7 @@ def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) ->
 
     The first half of the parts chooses the penalty: downhill from the first, every `stride`-th.
     """
-    trial, judge, n_first = start.trial, _judge(parts[0].rows), max(1, len(parts) // 2)
+    trial, judge, n_first = start.trial, _judge(parts[0].rows), len(first_half(parts))
     with clock.task(FINALISTS, _entries(len(parts[0]), len(parts)), part=_WORK):
         pairs = zip(parts, start.roots, strict=True)
         problems = [Problem.of(part, trial, root) for part, root in pairs]
@@ -359,8 +364,7 @@ def _minimised(rows: Rows) -> bool:
 def _expect(clock: Clock, rows: Rows, n_parts: int, n_members: int, n_others: int = 14) -> None:
     """Announce the usual number of fits (members and others), if the log-loss is minimised."""
     n_fits = n_members + n_others if _minimised(rows) else 0
-    few = len(rows) <= rows.settings.exact_rows
-    n_rows = len(rows) if few else rows.settings.penalty_rows
+    n_rows = min(len(rows), rows.settings.penalty_rows)
     clock.expect(FINALISTS, n_fits * _entries(n_rows, n_parts), part=_WORK)
 
 

@@ -192,7 +192,6 @@ class Settings:
         ("laplace-1", 1.0, 1.0),
         ("laplace", 1.0, 1.0),
     )
-    wide_parts: int = 1  # that all wide kernels are tried on
     wide_finalists: int = 6  # that are trained on all parts
     wide_close: float = 1.25  # times the least loss: those that go on
     wide_rounds: int = 3

@@ -102,7 +102,9 @@ def finals(
             grows = len(more[0]) > len(parts[0])
             finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
             with trainer_on(more, stage=FINALISTS) as trainer:
-                results = judge_again(finalists, found, trainer)
+                # More rows teach better metrics; of more folds, only the new ones learn theirs.
+                earlier = replace(found, metrics={}) if grows else found
+                results = judge_again(finalists, earlier, trainer)
             decided = Found(found.trials, found.scouts).joined(results)
             n_left = len(finalists) - len(decided.finalists)
             if n_left > 0:

@@ -70,10 +70,10 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 3200,
+    "_cli": 3180,
     "_drawing": 415,
     "_estimators": 3538,
-    "_explore": 460,
+    "_explore": 445,
     "_files": 1020,
     "_fitting": 1640,
     "_models": 1150,
@@ -88,7 +88,7 @@ BUDGET = {
     "kernels": 1030,
     "neural": 1158,
     "plotting": 1315,
-    "report": 1970,
+    "report": 1960,
     "rivals": 820,
     "tables": 2930,
     "theory": 1425,

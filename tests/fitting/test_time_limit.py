@@ -14,7 +14,7 @@ from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._files import dump_bytes, load_bytes
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
-from bandfall._search.clock import Clock
+from bandfall._search.clock import Clock, work
 from bandfall._search.pace import PathSeconds
 from bandfall._search.rows import Encoded, Rows
 from bandfall.descent import Status
@@ -96,9 +96,12 @@ def test_limited_fits_are_equal_at_paces_that_differ_a_little(n_jobs, monkeypatc
     X, y = make_friedman1(900, n_features=5, noise=1.0, random_state=1)
     models = []
     for pace in (1.3e-4, 1.5e-4):
-        seconds = (pace, pace, pace)
+        seconds, ladder = (pace, pace, pace), (150 * pace, work(400))
         monkeypatch.setattr("bandfall._search.pace._seconds", lambda *_, seconds=seconds: seconds)
-        model = Timed(n_jobs=n_jobs, max_seconds=0.12)
+        monkeypatch.setattr(
+            "bandfall._search.pace._ladder_seconds", lambda *_, ladder=ladder: ladder
+        )
+        model = Timed(n_jobs=n_jobs, max_seconds=0.25)
         model.clock = at(Time())
         models.append(model.fit(X, y))
     one, other = models
@@ -113,9 +116,7 @@ def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited):
     time = Time(step=1e-6)
 
     class Late(Clock):
-        def affordable_rows(self, *arguments):
-            time.now = 1e6  # the search was in time, the first final fit is not
-            return super().affordable_rows(*arguments)
+        spare = 1e-9  # the search was in time, the final fits are not
 
     model = timed(rows, at(time, Late), max_seconds=1e3)
     (member,) = model.members_

@@ -15,6 +15,7 @@ from bandfall._search.clock import (
     Clock,
     PathProgress,
     observed_by,
+    work,
 )
 
 
@@ -32,38 +33,30 @@ def time():
     return Time()
 
 
-def worked(clock, time, n_rows, seconds, n_ladders=1.0):
-    with clock.timed(n_rows, n_ladders):
-        time.seconds += seconds
+def planned(clock, entries, reserved=0.0):
+    """A clock whose limit allows these entries, of which final fits need some."""
+    clock.afford(entries)
+    clock.plan(reserved)
+    return clock
 
 
 def test_estimates_grow_with_the_square_of_the_rows(time):
     clock = Clock(100.0, now=time)
     assert clock.estimate(1000) == 0.0  # nothing is known
-    worked(clock, time, 100, 2.0)
-    assert_allclose(clock.estimate(200), 8.0)
-    assert_allclose(clock.estimate(200, 3.0), 24.0)
+    planned(clock, work(1000, 50.0))
+    assert_allclose(clock.estimate(1000), 2.0)
+    assert_allclose(clock.estimate(1000, 3.0), 6.0)
+    many = clock.estimate(100_000)
+    assert_allclose(clock.estimate(200_000) / many, 4.0, rtol=1e-4)
 
 
-def test_the_most_rows_set_the_pace(time):
-    clock = Clock(100.0, now=time)
-    worked(clock, time, 100, 2.0)
-    worked(clock, time, 200, 2.0)
-    worked(clock, time, 200, 6.0)
-    worked(clock, time, 100, 50.0)
-    assert_allclose(clock.estimate(400), 16.0)
-
-
-def test_the_search_leaves_room_for_what_is_reserved(time):
-    clock = Clock(10.0, now=time)
-    clock.reserve(200, 1.0)
-    worked(clock, time, 100, 1.0)
+def test_a_search_ends_when_it_takes_twice_its_plan(time):
+    clock = planned(Clock(10.0, now=time), work(100, 10.0), reserved=work(100, 6.0))
+    assert clock.has_room(100, 3.9)
+    assert not clock.has_room(100, 4.1)
+    time.seconds = 7.9
     assert not clock.search_over
-    assert clock.has_room(100)
-    assert not clock.has_room(300)
-    time.seconds = 5.9
-    assert not clock.search_over
-    time.seconds = 6.1
+    time.seconds = 8.1
     assert clock.search_over
 
 
@@ -83,46 +76,52 @@ def test_the_first_trial_has_a_second_however_late_it_is(time):
     assert begun.search_ended()
 
 
-def test_the_search_has_a_third_of_the_time_however_long_the_rest_takes(time):
-    clock = Clock(9.0, now=time)
-    clock.reserve(10**6, 4.0)
-    worked(clock, time, 100, 1.0)
-    assert not clock.search_over
-    time.seconds = 3.1
-    assert clock.search_over
+def test_the_search_has_a_third_of_the_work_however_long_the_rest_takes(time):
+    clock = planned(Clock(9.0, now=time), work(100, 9.0), reserved=work(10**6, 4.0))
+    assert clock.has_room(100, 2.9)
+    assert not clock.has_room(100, 3.1)
+    assert_allclose(clock.spare, 9.0)
+    assert clock.begins(work(100, 10.0))
+    assert_allclose(clock.spare, 6.0)  # the rest, however much more has begun
 
 
 def test_a_plan_counts_work_and_not_time(time):
-    clock = Clock(10.0, now=time)
-    clock.reserve(20, 1.0)
-    clock.afford(1000.0)
-    clock.plan(900.0)
-    assert clock.begins(10, 1.0)  # there is room for all
-    clock.plan(2000.0)
-    begun = [clock.begins(10, 1.5) for _ in range(8)]  # half of the 400 are kept for final fits
+    clock = planned(Clock(10.0, now=time), work(10, 10.0), reserved=work(10, 1.0))
+    begun = [clock.begins(work(10, 1.5)) for _ in range(8)]
     assert begun == [True] * 6 + [False] * 2
     assert not clock.has_room(10)
     assert not clock.search_over
+    assert_allclose(clock.spare, 1.0)
 
 
-def test_rows_that_there_is_time_for(time):
-    clock = Clock(20.0, now=time)
-    worked(clock, time, 4000, 4.0)
-    assert clock.affordable_rows(8000) == 8000
-    assert clock.affordable_rows(16_000) == 8000
-    time.seconds = 30.0
-    assert clock.affordable_rows(16_000) == 200  # no time is left: a few at least
-    assert clock.affordable_rows(100) == 100
+def test_time_in_which_other_programs_compute_does_not_count(monkeypatch):
+    wall, processor = Time(), Time()
+    monkeypatch.setattr("bandfall._search.clock.time.monotonic", wall)
+    monkeypatch.setattr("bandfall._search.clock.time.process_time", processor)
+    clock = Clock(3.0, now=wall)
+    wall.seconds, processor.seconds = 4.0, 2.0
+    assert_allclose(clock.passed, 2.0)
+    wall.seconds = 9.1  # a busy machine cannot make it take thrice as long
+    assert clock.over
+    wall.seconds, processor.seconds = 4.0, 7.0  # threads
+    assert_allclose(clock.passed, 4.0)
+    with clock.uncounted():
+        wall.seconds, processor.seconds = 5.0, 8.0
+    assert_allclose(clock.passed, 4.0)
+    clock.on_host = False  # a graphics processor computes
+    wall.seconds = 6.0
+    assert_allclose(clock.passed, 5.0)
+    assert clock.stopwatch is wall
 
 
 def test_without_a_limit_there_is_time_for_everything(time):
     clock = Clock(now=time)
-    clock.reserve(10**9, 100.0)
-    worked(clock, time, 10, 1e9)
+    clock.plan(1e9)
+    time.seconds = 1e9
     assert clock.left == math.inf
+    assert clock.spare == math.inf
     assert not clock.search_over
     assert clock.has_room(10**9)
-    assert clock.affordable_rows(10**9) == 10**9
 
 
 def test_an_interrupt_cuts_ladders_off_after_the_first_trial(time):
@@ -132,24 +131,6 @@ def test_an_interrupt_cuts_ladders_off_after_the_first_trial(time):
     assert not clock.search_ended()
     clock.begun = True
     assert clock.search_ended()
-
-
-def test_before_the_pace_is_known_a_third_of_the_time_is_the_searchs(time):
-    clock = Clock(9.0, now=time)
-    clock.reserve(100, 1.0)
-    assert not clock.search_ended()  # the first trial begins
-    time.seconds = 2.9
-    assert not clock.search_ended()
-    time.seconds = 3.1
-    assert clock.search_ended()
-    assert not clock.over
-
-
-def test_what_is_measured_replaces_what_was_learned(time):
-    clock = Clock(9.0, now=time)
-    worked(clock, time, 4000, 1.0)
-    clock.measured(100, 1.0, 2.0)
-    assert_allclose(clock.estimate(200), 8.0)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from bandfall._models.average import Average
 from bandfall._models.leaks import leaks
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
-from bandfall._products import resolve_backend
+from bandfall._products import NumpyBackend, resolve_backend
 from bandfall._products.dask_cluster import connect, is_cluster, log
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
@@ -66,8 +66,8 @@ _ENCODINGS = {
     "target": _Encoding(1.0, categories="target"),
     "pairs": _Encoding(2.0, categories="pairs"),
 }
-_SHARE = 0.2  # of the time left, for encoding
-_PROBED_ROWS = 100, 400
+_SHARE = 0.2  # of the time limit, for encoding
+_PROBED_ROWS, _PROBED_CELLS = 100, 100_000
 _FEWEST_ROWS = 500
 _ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
 
@@ -99,9 +99,11 @@ def train(
     )
     # Limit BLAS threads for the whole fit: idle ones busy-wait.
     with blas_threads_for(len(given)), progress:
-        used = given if remote else _affordable(given, clock)
+        seconds = _encoding_seconds(given.table, clock)
+        used = given if remote else _affordable(given, seconds, clock)
+        seconds *= len(used) / len(given)
         fitted._dtype, fitted._used_rows = used.dtype, used.numbers
-        target, rows, encoders = _encoded_rows(fitted, used, remote, clock)
+        target, rows, encoders = _encoded_rows(fitted, used, remote, seconds, clock)
         tuned = _search(fitted, target, rows, used.groups is not None, kernels, progress)
         rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
         if remote is None:
@@ -125,7 +127,8 @@ def train(
     if clock.left_out and not clock.interrupted:
         seconds = sum(clock.left_out.values())
         if len(used) < len(given):
-            seconds += clock.estimate(len(given), PATH)
+            n_together = min(len(given), model.leaf_rows)
+            seconds += clock.estimate(n_together, PATH * len(given) / n_together)
         warn_caller(
             f"max_seconds={model.max_seconds:g} left out a part of the data: "
             f"{'; '.join(clock.left_out)}. Allow at least {max(seconds, 0.1):.2g} s more"
@@ -181,32 +184,41 @@ class RemoteRows:
         return rows, *fit_remote_members(self.blocks, rows, sample, encoders, tuned, clock)
 
 
-def _affordable(given: TrainingTable, clock: Clock) -> TrainingTable:
-    """The rows that can be encoded in a fifth of the time left."""
-    n = len(given)
-    if not clock.bounded or n <= _FEWEST_ROWS:
-        return given
+def _encoding_seconds(table: Table, clock: Clock) -> float:
+    """Seconds that the standard encoding of all rows takes: a power of two, from some rows."""
+    if not clock.bounded:
+        return 0.0
 
     def seconds_of(n_rows: int) -> float:
-        some = given.table.take(np.linspace(0, n - 1, n_rows).astype(int))
-        start = clock.now()
+        some = table.take(np.linspace(0, len(table) - 1, n_rows).astype(int))
+        start = clock.stopwatch()
         TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
-        return clock.now() - start
+        return clock.stopwatch() - start
 
-    few, more = map(seconds_of, _PROBED_ROWS)
-    growth = max(more - few, 0.0) / (_PROBED_ROWS[1] - _PROBED_ROWS[0])
-    standard = more + growth * (n - _PROBED_ROWS[1])
-    seconds = standard * sum(one.seconds for one in _ENCODINGS.values())
-    allowed = _SHARE * max(clock.left, 0.0)
-    if seconds <= allowed:
+    n_rows = min(len(table), max(_PROBED_ROWS, _PROBED_CELLS // table.width))
+    n_fewer = max(1, n_rows // 4)
+    few, more = (min(seconds_of(size) for _ in range(2)) for size in (n_fewer, n_rows))
+    growth = max(more - few, 0.0) / max(1, n_rows - n_fewer)
+    return coarse(1.5 * (more + growth * (len(table) - n_rows)))
+
+
+def _affordable(given: TrainingTable, seconds: float, clock: Clock) -> TrainingTable:
+    """The rows that can be encoded in a fifth of the time; one encoding takes `seconds`."""
+    n, needed = len(given), seconds * sum(one.seconds for one in _ENCODINGS.values())
+    share = coarse(_SHARE * clock.limit / max(needed, 1e-9))
+    if share >= 1.0 or n <= _FEWEST_ROWS:
         return given
-    kept = max(_FEWEST_ROWS, int(n * coarse(allowed / seconds)))
-    clock.skip(f"used {kept:,} of {n:,} rows", seconds)
+    kept = max(_FEWEST_ROWS, int(share * n))
+    clock.skip(f"used {kept:,} of {n:,} rows", needed)
     return given.take(np.sort(np.random.RandomState(0).permutation(n)[:kept]))
 
 
 def _encoded_rows(
-    model: SelfTuning, given: TrainingTable, remote: RemoteRows | None, clock: Clock
+    model: SelfTuning,
+    given: TrainingTable,
+    remote: RemoteRows | None,
+    seconds: float,
+    clock: Clock,
 ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
     """Encode features and target for the search; target columns have zero mean."""
     weights, groups, values = given.weights, given.group_numbers(), given.values
@@ -228,7 +240,7 @@ def _encoded_rows(
         names |= {*settings.exact_families}
     if strata is not None or model.kernels is not None:
         names = {*_ENCODINGS}
-    encoders, views = _encoded_views(names, table, codes, evidence, dtype, clock)
+    encoders, views = _encoded_views(names, table, codes, evidence, dtype, seconds, clock)
     if remote is not None:  # mean targets of the sample would leak
         views = {name: one for name, one in views.items() if not encoders[name].uses_target}
     if groups is None:
@@ -236,6 +248,7 @@ def _encoded_rows(
         groups = each
         warn_of_copies(views["standard"].Z, codes)
     backend = resolve_backend(model.device, model.memory_budget, len(given))
+    clock.on_host &= isinstance(backend, NumpyBackend)
     fixed = backend, strata, model.leaf_rows, settings, given.ordered
     return target, Rows(views, codes, groups, weights, *fixed), encoders
 
@@ -246,26 +259,25 @@ def _encoded_views(
     codes: np.ndarray,
     weights: Weights,
     dtype: np.dtype,
+    seconds: float,
     clock: Clock,
 ) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
     """Encoders and encoded views of a prepared table, by name; none has the distances of another.
 
-    The standard encoding is always included, others with these names if they take at most a fifth
-    of the time left.
+    The standard encoding, which takes `seconds`, is always included, others with these names if
+    they take at most a fifth of the time.
     """
     n_steps = steps_for(len(table), table.width)
     encoders: dict[str, TableEncoder] = {}
     views: dict[str, Encoded] = {}
     plains: list[np.ndarray] = []  # columns in the order of the table
-    unit = 0.0
     for name, (relative, numbers, categories) in _ENCODINGS.items():
         useless = categories != "onehot" and all(one.kind != "category" for one in table.readings)
         if useless or name not in names:
             continue
-        if clock.bounded and relative * unit > _SHARE * max(clock.left, 0.0):
-            clock.skip(f"the encoding {name!r} was not tried", relative * unit)
+        if views and relative * seconds > _SHARE * clock.limit:
+            clock.skip(f"the encoding {name!r} was not tried", relative * seconds)
             continue
-        start = clock.now()
         encoder = TableEncoder(numbers, categories, n_steps)
         Z = encoder.fit_transform(table, codes, weights, dtype, warn=False, by_content=True)
         assert encoder.fitted is not None
@@ -277,7 +289,6 @@ def _encoded_views(
         if name in views:
             encoders[name] = encoder
             plains.append(plain)
-        unit = max(unit, (clock.now() - start) / relative)
     return encoders, views
 
 
@@ -287,7 +298,7 @@ def _same_distances(Z: np.ndarray, other: np.ndarray) -> bool:
         return False
     return all(
         np.ptp(Z[:n_rows] - other[:n_rows], axis=0).max(initial=0.0) <= _ROUNDING
-        for n_rows in (_PROBED_ROWS[0], len(Z))  # most encodings differ in the first rows already
+        for n_rows in (_PROBED_ROWS, len(Z))  # most encodings differ in the first rows already
     )
 
 

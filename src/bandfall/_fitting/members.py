@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,19 +57,18 @@ def fit_members(
     clock = clock or Clock()
     if len(rows) > rows.settings.probed_rows and interrupted():
         clock.end()
-    rows = _affordable_leaves(rows, tuned, clock)
-    everything = Part(rows, _affordable_rows(rows, tuned, clock), np.arange(0))
+    plan = _planned(rows, tuned, clock)
+    rows, everything = plan.rows, Part(plan.rows, plan.train, np.arange(0))
+    trials = [trial for trial, _ in tuned.members[: plan.n_members]]
     n_ladders = PATH * rows.final_share(len(everything))
-    n_expected = 1 if clock.interrupted else len(tuned.members)
-    clock.expect(FINAL_FITS, n_ladders * n_expected * len(everything) ** 2)
-    fitted = _fitted_on_workers(rows, everything, tuned, clock)
-    for trial, _ in tuned.members if not fitted else []:
-        if fitted and clock.estimate(len(everything), n_ladders) > clock.left:
+    clock.expect(FINAL_FITS, n_ladders * len(trials) * len(everything) ** 2)
+    fitted = _fitted_on_workers(rows, everything, tuned, trials)
+    for trial in trials if not fitted else []:
+        if fitted and clock.over:
             break
         try:
-            with clock.timed(len(everything), n_ladders):
-                root = root_of(tuned, everything, trial)
-                one = _fit_member(everything, trial, root, clock, interrupted, store)
+            root = root_of(tuned, everything, trial)
+            one = _fit_member(everything, trial, root, clock, interrupted, store)
         except KeyboardInterrupt:
             clock.press()
             if fitted:
@@ -127,49 +127,56 @@ def expected_seconds(rows: Rows, n_members: int, now: Now = time.monotonic) -> f
     return n_members * growth * float(np.mean(paths))
 
 
-def _affordable_leaves(rows: Rows, tuned: Tuned, clock: Clock) -> Rows:
-    """The rows, with smaller leaves if time is too short for all members."""
-    if len(rows) <= rows.leaf_rows or clock.interrupted or not clock.bounded:
-        return rows
-    n_probed = min(len(rows), rows.settings.quick_rows)
-    path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed, clock.now)
-    clock.measured(n_probed, PATH, path.of(rows.leaf_rows))
-    n_ladders = PATH * rows.final_share(len(rows)) * len(tuned.members)
-    share = coarse(clock.left / max(clock.estimate(len(rows), n_ladders), 1e-9))
-    leaf_rows = max(int(rows.leaf_rows * share), rows.settings.smallest_leaf)
-    if leaf_rows >= rows.leaf_rows:
-        return rows
-    clock.skip(f"leaves have at most {leaf_rows:,} rows instead of {rows.leaf_rows:,}")
-    return replace(rows, leaf_rows=leaf_rows)
+class _Plan(NamedTuple):
+    """Final fits that there is time for."""
+
+    rows: Rows  # all, divided into leaves that are small enough
+    train: np.ndarray  # indices of those that members are fitted to
+    n_members: int  # the heaviest
 
 
-def _affordable_rows(rows: Rows, tuned: Tuned, clock: Clock) -> np.ndarray:
-    """Indices of the rows to which the heaviest member can be fitted in time."""
-    n_rows = len(rows)
+def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> _Plan:
+    """Plan the final fits: smaller leaves, then fewer members, then fewer rows if time is short."""
+    settings, n, n_members = rows.settings, len(rows), len(tuned.members)
+    everything = np.arange(n)
+    if not clock.bounded:
+        return _Plan(rows, everything, n_members)
     if clock.interrupted:  # fitting this many takes seconds
-        n = min(len(rows), rows.settings.probed_rows)
-    elif len(rows) > rows.leaf_rows:  # time grows with rows, not with their square
-        needed = clock.estimate(len(rows), PATH * rows.final_share(len(rows)))
-        share = min(1.0, coarse(clock.left / max(needed, 1e-9)))
-        n = max(int(share * len(rows)), min(rows.leaf_rows, len(rows)))
-    else:
-        if clock.bounded:
-            n_probed = min(len(rows), rows.settings.quick_rows)
-            path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed, clock.now)
-            clock.measured(n_probed, PATH, path.recomputed)
-            if clock.affordable_rows(len(rows), PATH) <= path.most_kept:
-                clock.measured(n_probed, PATH, path.kept)
-                n_rows = min(len(rows), path.most_kept)
-        n = clock.affordable_rows(n_rows, PATH)
+        return _Plan(rows, _some_rows(rows, min(n, settings.probed_rows), 0.0, clock), 1)
+    n_probed = min(n, settings.quick_rows)
+    candidate = tuned.members[0][0].candidate
+    path = PathSeconds.measured(rows, candidate, n_probed, clock.stopwatch)
+
+    def seconds(n_rows: int) -> float:
+        """Of one member."""
+        pace = path.of(min(n_rows, rows.leaf_rows)) / n_probed**2
+        return max(rows.final_share(n_rows) * pace * n_rows**2, 1e-9)
+
+    if n > rows.leaf_rows:
+        share = coarse(clock.spare / (n_members * seconds(n)))
+        leaf_rows = max(int(rows.leaf_rows * share), settings.smallest_leaf)
+        if leaf_rows < rows.leaf_rows:
+            clock.skip(f"leaves have at most {leaf_rows:,} rows instead of {rows.leaf_rows:,}")
+            rows = replace(rows, leaf_rows=leaf_rows)
+    fewest = rows.leaf_rows if n > rows.leaf_rows else clock.fewest_rows
+    while n > fewest and seconds(n) > clock.spare:
+        n = max(n // 2, fewest)
+    n_members = min(n_members, max(1, int(coarse(clock.spare / seconds(n)))))
+    return _Plan(rows, _some_rows(rows, n, seconds(len(rows)), clock), n_members)
+
+
+def _some_rows(rows: Rows, n: int, seconds: float, clock: Clock) -> np.ndarray:
+    """Indices of `n` of the rows; lists the others as skipped, with the seconds that all take."""
     if n == len(rows):
         return np.arange(n)
-    seconds = clock.estimate(len(rows), PATH * rows.final_share(len(rows)))
     clock.skip(f"trained on {n:,} of {len(rows):,} rows", seconds)
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
 
 
-def _fitted_on_workers(rows: Rows, part: Part, tuned: Tuned, clock: Clock) -> dict[Trial, Fitted]:
-    """All members that there is time for, trained in parallel, one per worker.
+def _fitted_on_workers(
+    rows: Rows, part: Part, tuned: Tuned, trials: Sequence[Trial]
+) -> dict[Trial, Fitted]:
+    """Members of these trials, trained in parallel, one per worker.
 
     Empty without workers, or if dividing leaves or products is faster.
     """
@@ -179,11 +186,6 @@ def _fitted_on_workers(rows: Rows, part: Part, tuned: Tuned, clock: Clock) -> di
     helpers = rows.backend.helpers(WorkerMembers(rows, [split], PowerLoss()))
     if helpers is None:
         return {}
-    trials = [
-        trial
-        for place, (trial, _) in enumerate(tuned.members)
-        if place == 0 or clock.estimate(len(part), PATH) <= clock.left
-    ]
     try:
         calls = [("member", (trial, root_of(tuned, part, trial))) for trial in trials]
         return dict(zip(trials, helpers.call(calls), strict=True))

@@ -2,7 +2,7 @@
 
 Work is counted in entries of kernel matrices: rows² × ladders of speeds, the unit that a search
 trains. The number of products hardly depends on the number of rows n, and each takes n²
-multiplications.
+multiplications. Plans also count what a ladder costs beside its products.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final 
 PATH = 0.5  # cost of one path, in ladders of speeds, at most
 PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
-SEARCH_SHARE = 1 / 3  # smallest share of the limit for the search, however long final fits take
+SEARCH_SHARE = 1 / 3  # smallest share of the work for the search, however long final fits take
 FIRST_SECONDS = 1.0  # that the first trial may always take: without it there is no model
 LONG_TASK = 10.0  # seconds of a first task that show the pace, even if it also compiled
+SLOWEST = 3.0  # a fit takes at most this multiple of its limit if other programs compute
+FIXED = 500**2  # entries that take as long as everything else in a ladder: 60 to 3,000 rows
 
 
 class Progress(Protocol):
@@ -34,6 +36,11 @@ class Progress(Protocol):
 
 
 _observer: ContextVar[Callable[[Progress], None] | None] = ContextVar("_observer", default=None)
+
+
+def work(n_rows: int, n_ladders: float = 1.0) -> float:
+    """Entries of ladders of speeds, including what takes as long for few rows as for many."""
+    return n_ladders * (n_rows**2 + FIXED)
 
 
 def coarse(share: float) -> float:
@@ -65,10 +72,10 @@ class _Task:
 class Clock:
     """Seconds that a fit may take (no limit by default), and what it has done so far.
 
-    A limited search is planned once, in entries, so that two runs try the same; the time that has
-    passed ends it only if the plan was wrong. The pace of the final fits is measured on the largest
-    training so far, which resembles the work to come most. `skipped` lists everything that was left
-    out to save time. Methods may be called from several threads.
+    A limited fit is planned once, at a pace in processor time, so that two runs mostly try the same
+    on a busy machine too. The time that has passed ends a search only if the plan was wrong. While
+    other programs use the processor, at least a third of the time counts. `skipped` lists
+    everything that was left out to save time. Methods may be called from several threads.
 
     Parameters
     ----------
@@ -77,7 +84,7 @@ class Clock:
     now : callable, optional
         Returns the time in seconds.
     fewest_rows : int
-        A final fit of this many rows is always made.
+        A final fit has this many rows, if there are as many.
 
     Examples
     --------
@@ -99,13 +106,16 @@ class Clock:
         self.begun = False  # the search has a first trial
         self.now = now
         self._seconds = math.inf if seconds is None else seconds
-        self._fewest_rows = fewest_rows
+        self.fewest_rows = fewest_rows
         self._start = self._last = now()
+        self._busy_start = time.process_time()
+        self.on_host = now is time.monotonic  # whether this process computes
+        self._uncounted = 0.0  # seconds
         self._first: float | None = None  # when the first trial began
-        self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
-        self._reserved = 0.0  # entries
         self._entries = math.inf  # that take the whole limit
-        self._planned = math.inf  # that the search may still begin
+        self._reserved = 0.0  # entries of final fits
+        self._planned = math.inf  # entries that the search may still begin
+        self._planned_at = 0.0  # seconds passed
         self._lock = threading.Lock()
         self._stages = {name: _Stage() for name in STAGES}
         self._running: list[_Task] = []
@@ -129,9 +139,30 @@ class Clock:
         return self._seconds
 
     @property
+    def passed(self) -> float:
+        """Seconds since the start that count."""
+        seconds = self.now() - self._start - self._uncounted
+        if not self.on_host:
+            return seconds
+        busy = time.process_time() - self._busy_start - self._uncounted
+        return max(min(seconds, busy), seconds / SLOWEST)
+
+    @property
     def left(self) -> float:
         """Seconds of the limit; negative when too late."""
-        return self._start + self._seconds - self.now()
+        return self._seconds - self.passed
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Time inside the context does not count: libraries are loaded."""
+        start = self.passed
+        yield
+        self._uncounted += self.passed - start
+
+    @property
+    def stopwatch(self) -> Callable[[], float]:
+        """A time for measuring the pace; other programs do not change that of the processor."""
+        return time.thread_time if self.on_host else self.now
 
     @property
     def over(self) -> bool:
@@ -141,7 +172,10 @@ class Clock:
     @property
     def search_over(self) -> bool:
         """Whether the time left is needed for the final fits."""
-        return self._search_left <= 0.0
+        if not self.bounded or math.isinf(self._entries):
+            return self.over
+        share = min(1.0, 2.0 * self._room / self._entries)
+        return self.interrupted or self.passed - self._planned_at >= share * self._seconds
 
     def search_ended(self) -> bool:
         """Whether training for the search stops now; the first trial may always take a second.
@@ -151,14 +185,14 @@ class Clock:
         if self.begun:
             return self.search_over
         if self._first is None:
-            self._first = self.now()
-        late = self.search_over and self.now() - self._first > FIRST_SECONDS
+            self._first = self.passed
+        late = self.search_over and self.passed - self._first > FIRST_SECONDS
         return late and not self.interrupted
 
     def end(self) -> None:
         """End now (interrupted)."""
         self.interrupted = True
-        self._seconds = min(self._seconds, self.now() - self._start)
+        self._seconds = min(self._seconds, self.passed)
 
     def press(self) -> None:
         """Handle a KeyboardInterrupt in an `except` clause: end now; raise the second one."""
@@ -177,75 +211,41 @@ class Clock:
             if seconds is not None:
                 self.left_out[what] = seconds
 
-    def reserve(self, n_rows: int, n_ladders: float) -> None:
-        """Announce final fits, for which the search leaves time."""
-        self._reserved = n_ladders * n_rows**2
-
     def afford(self, entries: float) -> None:
-        """Set the entries that take the whole limit at the pace of a search."""
+        """Set the entries that take the whole limit, at the pace of a search."""
         self._entries = entries
 
-    def plan(self, entries: float) -> None:
-        """Plan a search of these entries, once final fits are reserved.
+    def plan(self, reserved: float) -> None:
+        """Plan the search: it may begin what final fits leave, or a share of everything."""
+        self._reserved = reserved
+        self._planned, self._planned_at = self._room, self.passed
 
-        If there is no time for all, the search may begin what final fits leave, or half of what
-        the limit allows. Estimates of both are high, so this takes about half of the time.
-        """
-        self._reserved *= 0.5
-        room = max(self._entries - self._reserved, 0.5 * self._entries)
-        if entries > room:
-            self._planned = room
+    @property
+    def _room(self) -> float:
+        """Entries that a search may begin in all."""
+        return max(self._entries - self._reserved, SEARCH_SHARE * self._entries)
 
-    def begins(self, n_rows: int, n_ladders: float) -> bool:
+    def begins(self, entries: float) -> bool:
         """Whether the plan has room for this work, which begins now."""
         room = self._planned > 0.0
-        self._planned -= n_ladders * n_rows**2
+        self._planned -= entries
         return room
 
     def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
         """Whether there is time to try something before the final fits."""
-        if self._planned < math.inf:
-            return n_ladders * n_rows**2 <= self._planned and not self.search_over
-        return not self.bounded or self.estimate(n_rows, n_ladders) <= self._search_left
+        return work(n_rows, n_ladders) <= self._planned and not self.search_over
 
-    @contextmanager
-    def timed(self, n_rows: int, n_ladders: float = 1.0) -> Iterator[None]:
-        """Learn the pace from the work inside the context, over about `n_rows` rows."""
-        start = self.now()
-        yield
-        self._spent.append((n_rows, n_ladders * n_rows**2, self.now() - start))
-
-    def measured(self, n_rows: int, n_ladders: float, seconds: float) -> None:
-        """Set the pace of the work to come, instead of all that was learned before."""
-        self._spent = [(n_rows, n_ladders * n_rows**2, seconds)]
+    @property
+    def spare(self) -> float:
+        """Seconds that the plan leaves for the final fits."""
+        if not self.bounded or math.isinf(self._entries):
+            return self.left
+        begun = min(self._room - self._planned, self._room)
+        return (1.0 - begun / self._entries) * self._seconds
 
     def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
-        """Expected seconds; 0 if the pace is unknown."""
-        return self._pace * n_ladders * n_rows**2
-
-    def affordable_rows(self, n_rows: int, n_ladders: float = 1.0) -> int:
-        """The number of rows that there is time to fit; a few at least."""
-        needed = self.estimate(n_rows, n_ladders)
-        if needed <= self.left:
-            return n_rows
-        share = math.sqrt(coarse(self.left / needed))
-        return min(n_rows, max(int(share * n_rows), self._fewest_rows))
-
-    @property
-    def _search_left(self) -> float:
-        if not self.bounded:
-            return math.inf
-        kept = (1.0 - SEARCH_SHARE) * self._seconds
-        if self._spent or not self._reserved:
-            kept = min(self._pace * self._reserved, kept)
-        return self.left - kept
-
-    @property
-    def _pace(self) -> float:
-        """Seconds per entry, of the trainings over the most rows."""
-        most = max((rows for rows, _, _ in self._spent), default=0)
-        like = [(entries, spent) for rows, entries, spent in self._spent if rows == most]
-        return sum(spent for _, spent in like) / sum(entries for entries, _ in like) if like else 0
+        """Expected seconds at the pace of the plan; 0 if it is unknown."""
+        return self._seconds * work(n_rows, n_ladders) / self._entries if self.bounded else 0.0
 
     def expect(self, stage: str, entries: float, *, part: str = "") -> None:
         """Set or correct how much work a part of a stage has still to begin."""

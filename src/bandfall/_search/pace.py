@@ -13,9 +13,13 @@ import numpy as np
 from bandfall._models.member import Candidate
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
-from bandfall._search.clock import Clock, coarse
+from bandfall._search.candidates import Request
+from bandfall._search.clock import Clock, coarse, work
+from bandfall._search.metrics import roots_of
+from bandfall._search.parts import Part, run_parts
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
+from bandfall._targets.losses import Judge
 from bandfall.kernels._kernel import Kernel
 
 Now: TypeAlias = Callable[[], float]  # seconds
@@ -57,7 +61,9 @@ class PathSeconds:
         return self.kept if n_rows <= self.most_kept else self.recomputed
 
 
-def affordable_settings(rows: Rows, kernels: Iterable[Kernel], clock: Clock) -> Settings:
+def affordable_settings(
+    rows: Rows, kernels: Iterable[Kernel], judge: Judge, clock: Clock
+) -> Settings:
     """The settings, with fewer rows if the first ladder would take too much of the time.
 
     The pace is that of one kernel of every norm.
@@ -66,18 +72,18 @@ def affordable_settings(rows: Rows, kernels: Iterable[Kernel], clock: Clock) -> 
     if not clock.bounded:
         return settings
     wanted = min(len(rows), settings.rung_rows[0])
-    n_rows = min(wanted, settings.quick_rows if clock.limit > 2.0 else settings.quick_rows // 2)
-    n_speeds = 2 * len(settings.first_speeds) - 1
-    encoding = next(iter(rows.views))
-    n_bandwidths, n_products = settings.usual_ladder
-    seconds = []
-    for kernel in {kernel.geometry: kernel for kernel in kernels}.values():
-        once, evaluated, repeated = _seconds(rows, encoding, kernel, n_rows, n_speeds, clock.now)
-        seconds.append(once + n_bandwidths * evaluated + n_products * repeated)
-    ladder = float(np.mean(seconds)) * (wanted / n_rows) ** 2
-    ladders = coarse(clock.limit / max(ladder, 1e-9))
-    clock.afford(ladders * wanted**2)
-    n_first = int(wanted * math.sqrt(settings.first_share * ladders))
+    n_rows = min(wanted, settings.quick_rows // (2 if clock.limit > 2.0 else 4))
+    requests = {
+        kernel.geometry: Request(
+            next(iter(rows.views)), 0, kernel, settings.first_speeds, settings.first_max_r2
+        )
+        for kernel in kernels
+    }
+    measured = [_ladder_seconds(rows, one, judge, n_rows, clock) for one in requests.values()]
+    seconds, entries = (float(np.mean(values)) for values in zip(*measured, strict=True))
+    affordable = coarse(clock.limit * entries / max(seconds, 1e-9))
+    clock.afford(affordable)
+    n_first = math.isqrt(int(settings.first_share * affordable))
     n_first = max(settings.fewest_rows, n_first)
     if n_first >= wanted:
         return settings
@@ -89,6 +95,26 @@ def affordable_settings(rows: Rows, kernels: Iterable[Kernel], clock: Clock) -> 
         fold_rows=0,
         class_rows=0,
     )
+
+
+def _ladder_seconds(
+    rows: Rows, request: Request, judge: Judge, n_rows: int, clock: Clock
+) -> tuple[float, float]:
+    """Seconds and entries of a ladder over two thirds of `n_rows` rows, judged by the others."""
+    now = clock.stopwatch
+
+    def train(some: np.ndarray) -> float:
+        held_out = np.arange(len(some)) % 3 == 0
+        part = Part(rows, some[~held_out], some[held_out])
+        start = now()
+        run_parts([part], request, roots_of({}, request.metric, [part]), judge)
+        return now() - start
+
+    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
+    with clock.uncounted():
+        train(some[:6])
+    seconds = min(train(some) for _ in range(2))
+    return seconds, work(n_rows - math.ceil(n_rows / 3))
 
 
 def _seconds(

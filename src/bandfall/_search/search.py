@@ -19,7 +19,16 @@ import numpy as np
 
 from bandfall._search.averaging import Tuned, average_of, greedy_weights
 from bandfall._search.candidates import Trial, exact_families_for, families_for
-from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEARCH, SUMMARY, Clock
+from bandfall._search.clock import (
+    AFTERWARDS,
+    FINAL_FITS,
+    FINALISTS,
+    PATH,
+    SEARCH,
+    SUMMARY,
+    Clock,
+    work,
+)
 from bandfall._search.pace import affordable_settings
 from bandfall._search.parts import Part, joined_targets, joined_weights
 from bandfall._search.rounds import Found, judge_again, race
@@ -65,9 +74,8 @@ def tune(
     clock, judge = clock or Clock(), judge or PowerLoss()
     families = families_for(rows, kernels)
     exact = exact_families_for(rows) if kernels is None else []
-    rows = replace(
-        rows, settings=affordable_settings(rows, [one.kernel for one in families], clock)
-    )
+    tried = [one.kernel for one in families]
+    rows = replace(rows, settings=affordable_settings(rows, tried, judge, clock))
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
     trainer_on = partial(
@@ -170,16 +178,11 @@ def expect(clock: Clock, rows: Rows, n_families: int, rungs: Sequence[Sequence[P
     """Announce the usual work of the whole fit."""
     settings, n = rows.settings, len(rows)
     n_ladders = PATH * rows.final_share(n) * settings.n_members
-    clock.reserve(n, n_ladders)
+    clock.plan(work(n, 0.5 * n_ladders))
     clock.expect(FINAL_FITS, n_ladders * n**2)
     clock.expect(SUMMARY, AFTERWARDS * n**2)
-    stage, whole = SEARCH, 0.0
+    stage = SEARCH
     for parts in rungs:
         n_rounds = min(settings.max_rounds, settings.usual_rounds)
-        n_ladders = n_families * (1.0 + n_rounds) * len(parts)
-        clock.expect(stage, n_ladders * len(parts[0]) ** 2)
-        n_likely = min(len(parts[0]), settings.likelihood_rows)
-        likely = 0.5 * n_families * len(parts) * settings.likelihood_ladders
-        whole += n_ladders * len(parts[0]) ** 2 + likely * n_likely**2
+        clock.expect(stage, n_families * (1.0 + n_rounds) * len(parts) * len(parts[0]) ** 2)
         stage, n_families = FINALISTS, min(n_families, settings.n_members)
-    clock.plan(whole)

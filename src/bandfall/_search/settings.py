@@ -137,7 +137,7 @@ class Settings:
     # Time -------------------------------------------------------------------------------------
     usual_rounds: int = 3  # of a metric, for estimates of progress
     usual_path: tuple[int, int] = (15, 550)  # bandwidths and products of a typical final path
-    usual_ladder: tuple[int, int] = (15, 150)  # of a typical ladder, which trains all speeds
+    wide_columns: int = 600  # whose distances take as long as all products of a ladder
     probed_rows: int = 9000  # for measuring the pace of final fits; about as many as a leaf has
     quick_rows: int = 1000  # for the same if time is limited
     # Of a time limit, for the first ladder of speeds. With a tenth, few candidates were tried.

@@ -13,7 +13,7 @@ import numpy as np
 from bandfall._products import HOST, resolve_backend
 from bandfall._products.backend import Helpers
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.clock import PATH, SEARCH, Clock
+from bandfall._search.clock import PATH, SEARCH, Clock, work
 from bandfall._search.jobs import threads_for
 from bandfall._search.ladder import Ladder
 from bandfall._search.metrics import Roots
@@ -77,17 +77,26 @@ class Trainer(ABC):
 
     def begins(self, n_ladders: float) -> bool:
         """Whether the plan has room for ladders of speeds on every part, which begin now."""
-        room = self.clock.begins(len(self.parts[0]), n_ladders * len(self.parts))
+        room = self.clock.begins(work(len(self.parts[0]), n_ladders * len(self.parts)))
         self.cut = self.cut or not room
         return room
 
     def planned(self, requests: Sequence[Request]) -> list[Request]:
         """Those of the requests for one metric that the plan has room for; they begin now."""
-        if requests and requests[0].likelihood:
-            settings = self.settings
+        if not requests:
+            return []
+        settings, views = self.settings, self.parts[0].rows.views
+        first, *_ = views.values()
+        widths = [
+            one.Z.shape[1] / settings.wide_columns for one in (first, views[requests[0].encoding])
+        ]
+        if requests[0].likelihood:
             n_rows = min(len(self.parts[0]), settings.likelihood_rows)
-            self.clock.begins(n_rows, settings.likelihood_ladders * len(self.parts))
-        sizes = [1.0 if len(request.speeds) > 1 else PATH for request in requests]
+            self.clock.begins(settings.likelihood_ladders * n_rows**2 * len(self.parts))
+        elif requests[0].n_rounds:
+            self.begins(PATH + widths[1])
+        relative = (1.0 + widths[1]) / (1.0 + widths[0])
+        sizes = [relative * (1.0 if len(one.speeds) > 1 else PATH) for one in requests]
         return [one for one, size in zip(requests, sizes, strict=True) if self.begins(size)]
 
     def has_room(self, n_ladders: float) -> bool:
@@ -102,10 +111,9 @@ class Trainer(ABC):
 
     @contextmanager
     def _training(self, request: Request, n_parts: int) -> Iterator[None]:
-        """Count the training inside as work, and learn the pace from it."""
-        n_rows, n_ladders = len(self.parts[0]), 1.0 if len(request.speeds) > 1 else PATH
-        task = self.clock.task(self.stage, n_ladders * n_parts * n_rows**2)
-        with task, self.clock.timed(n_rows, n_ladders * n_parts):
+        """Count the training inside as work."""
+        n_ladders = n_parts * (1.0 if len(request.speeds) > 1 else PATH)
+        with self.clock.task(self.stage, n_ladders * len(self.parts[0]) ** 2):
             yield
 
 

@@ -14,7 +14,7 @@ from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._files import dump_bytes, load_bytes
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
-from bandfall._search.clock import Clock, work
+from bandfall._search.clock import FINAL_FITS, Clock, work
 from bandfall._search.pace import PathSeconds
 from bandfall._search.rows import Encoded, Rows
 from bandfall.descent import Status
@@ -154,10 +154,10 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):
     time = Time(step=1e-6)
 
     class Late(Clock):
-        def timed(self, n_rows, n_ladders=1.0):
-            if n_rows == len(rows[0]):  # a final fit begins
+        def task(self, stage, entries, *, part=""):
+            if stage == FINAL_FITS:
                 time.now = 1e6
-            return super().timed(n_rows, n_ladders)
+            return super().task(stage, entries, part=part)
 
     settings = {"probed_rows": 100, "usual_path": (0, 0)}
     model = timed(rows, at(time, Late), settings, max_seconds=1e3)

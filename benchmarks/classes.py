@@ -48,8 +48,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from bandfall import BandfallClassifier
 from bandfall._targets.scores import positions, score_classes
 from bandfall.tables import Table
-from bandfall.tables._columns import categories
-from bandfall.tables._table import Column
+from bandfall.tables._table import Column, categories
 
 N_FOLDS = 3
 BOOSTERS = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandfall.tables import CATEGORIES
-from bandfall.tables._columns import categories
+from bandfall.tables._table import categories
 from onnx_graphs import run_form
 
 LEVELS = ["red", "green", "blue", "grey", None]

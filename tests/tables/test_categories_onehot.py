@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
 from bandfall.tables._categories import MAX_COLUMNS, OneHot, levels_by_size
-from bandfall.tables._columns import categories
+from bandfall.tables._table import categories
 
 
 def learned(values):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandfall.tables import CATEGORIES
-from bandfall.tables._columns import categories
+from bandfall.tables._table import categories
 
 
 def test_rare_levels_share_a_mean():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bandfall.tables import TableEncoder, read_table
 from bandfall.tables._categories import TargetMean
-from bandfall.tables._columns import categories
+from bandfall.tables._table import categories
 
 
 def table(seed=0, n=2000, n_levels=200, noise=0.5):

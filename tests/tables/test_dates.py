@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandfall.tables import TableEncoder
-from bandfall.tables._dates import Cycles
+from bandfall.tables._numbers import Cycles
 from onnx_graphs import run_form
 
 

@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandfall.tables._text import (
-    date_style,
     doubtful,
     is_ambiguous_date,
     is_number,
-    number_style,
     read,
     slips,
     style_of,
@@ -40,7 +38,7 @@ from bandfall.tables._text import (
     ],
 )
 def test_numbers(levels, style, values):
-    assert number_style(levels) == style
+    assert style_of("number", levels) == style
     np.testing.assert_array_equal(read(levels, style), values)
 
 
@@ -62,7 +60,7 @@ def test_numbers(levels, style, values):
     ],
 )
 def test_no_numbers(levels):
-    assert number_style(levels) is None
+    assert style_of("number", levels) is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def test_a_level_that_is_no_number_is_named():
 @given(values=st.lists(st.floats(-1e9, 1e9), min_size=1))
 def test_what_python_writes_is_read(values):
     levels = [repr(value) for value in values]
-    assert number_style(levels) == "point"
+    assert style_of("number", levels) == "point"
     assert read(levels, "point").tolist() == values
     commas = [text.replace(".", ",") for text in levels]
     assert read(commas, "comma").tolist() == values
@@ -113,7 +111,7 @@ SECONDS = (MOMENT - datetime.datetime(1970, 1, 1)).total_seconds()
     ],
 )
 def test_dates(text, style):
-    assert date_style([text]) == style
+    assert style_of("datetime", [text]) == style
     assert read([text], style).tolist() == [SECONDS]
 
 
@@ -129,16 +127,16 @@ def test_fractions_of_seconds():
     ],
 )
 def test_no_dates(levels):
-    assert date_style(levels) is None
+    assert style_of("datetime", levels) is None
     assert not is_ambiguous_date(levels)
 
 
 def test_day_and_month_in_doubt():
-    assert date_style(["1/2/2024", "3/4/2024"]) is None
+    assert style_of("datetime", ["1/2/2024", "3/4/2024"]) is None
     assert is_ambiguous_date(["1/2/2024", "3/4/2024"])
-    assert date_style(["1/2/2024", "13/4/2024"]) == "day first"
-    assert date_style(["1/2/2024", "4/13/2024"]) == "month first"
-    assert date_style(["1.2.2024", "3.4.2024"]) == "day first"
+    assert style_of("datetime", ["1/2/2024", "13/4/2024"]) == "day first"
+    assert style_of("datetime", ["1/2/2024", "4/13/2024"]) == "month first"
+    assert style_of("datetime", ["1.2.2024", "3.4.2024"]) == "day first"
     assert not is_ambiguous_date(["1.2.2024", "3.4.2024"])
 
 
@@ -164,9 +162,9 @@ def test_a_level_that_is_no_date_is_named():
 def test_a_number_in_both_styles():
     assert [is_number("1.234", style) for style in ("point", "comma")] == [True, True]
     assert not is_number("1.234,5", "point")
-    assert number_style(["41.435", "950"]) == "point"
+    assert style_of("number", ["41.435", "950"]) == "point"
     with usual_style("comma"):
-        assert number_style(["41.435", "950"]) == "comma"
-        assert number_style(["1.5"]) == "point"
+        assert style_of("number", ["41.435", "950"]) == "comma"
+        assert style_of("number", ["1.5"]) == "point"
     assert doubtful(["950", "41.435"]) == "41.435"
     assert doubtful(["1.5", "41.435"]) == doubtful(["950"]) == ""

@@ -150,7 +150,7 @@ def _reads_as_numbers(column: pd.Series) -> bool:
     """Whether some text is a number, or all of it dates or numbers of one style."""
     levels = [str(level) for level in column.unique()]
     numbers = any(text.is_number(level, "point") for level in levels)
-    return bool(numbers or text.number_style(levels) or text.date_style(levels))
+    return bool(numbers or text.style_of("number", levels) or text.style_of("datetime", levels))
 
 
 def _groups(column: pd.Series) -> np.ndarray:
@@ -375,7 +375,7 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
         return values
     check_plain(column.to_frame(), name)
     levels = [str(level) for level in column.dropna().unique()]
-    style = text.number_style(levels) or "point"
+    style = text.style_of("number", levels) or "point"
     for level in levels:
         if kind != "text" or not (text.is_number(level, style) or text.is_gap(level)):
             shown = level if len(level) <= 30 else level[:27] + "…"

@@ -26,8 +26,7 @@ from bandfall._files import ModelFile
 from bandfall._typing import Estimator, JsonDict, Unchecked
 from bandfall.report._columns import kind_of, series_of
 from bandfall.tables import Column, read_table
-from bandfall.tables._columns import categories
-from bandfall.tables._table import KINDS
+from bandfall.tables._table import KINDS, categories
 
 
 def model_notes(trained: Trained) -> JsonDict:

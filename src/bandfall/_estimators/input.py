@@ -17,7 +17,7 @@ from bandfall._targets.numbers import check_variation
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall._warnings import warn_caller
 from bandfall.tables import Table, is_frame, prepare_table, read_table
-from bandfall.tables._columns import is_missing
+from bandfall.tables._table import is_missing
 
 FLOATS = (np.float64, np.float32)
 _MANY_COPIES = 0.5  # share of all rows

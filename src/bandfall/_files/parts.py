@@ -34,7 +34,7 @@ from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
 from bandfall.descent._sum import KernelSum
 from bandfall.tables import CATEGORIES, NUMBERS, FittedEncoding, Schema, TableEncoder
 from bandfall.tables._categories import TargetMeanAndSize
-from bandfall.tables._dates import Cycles
+from bandfall.tables._numbers import Cycles
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._table import LARGEST, Reading
 

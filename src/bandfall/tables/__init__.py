@@ -5,7 +5,6 @@ each column of it and applies it to later tables. Arrays need only NumPy and Sci
 imported for frames.
 """
 
-from bandfall.tables._columns import Column
 from bandfall.tables._encoder import TableEncoder, encode_all
 from bandfall.tables._fitted import FittedEncoding
 from bandfall.tables._kinds import Schema, prepare_table
@@ -16,7 +15,7 @@ from bandfall.tables._registry import (
     NumberEncoding,
     register,
 )
-from bandfall.tables._table import Reading, Table, is_frame, read_table
+from bandfall.tables._table import Column, Reading, Table, is_frame, read_table
 
 __all__ = [
     "CATEGORIES",

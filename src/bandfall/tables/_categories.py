@@ -10,8 +10,8 @@ import numpy as np
 
 from bandfall._checks import ShapeChecker, check_number, check_positions
 from bandfall._typing import Weights
-from bandfall.tables._columns import Column
 from bandfall.tables._registry import CategoryEncoding, levels_by_size, register
+from bandfall.tables._table import Column
 
 MAX_COLUMNS = 30
 

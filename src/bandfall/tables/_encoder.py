@@ -17,9 +17,9 @@ from bandfall.tables._categories import (
     plain_targets,
     row_weights,
 )
-from bandfall.tables._dates import Cycles
 from bandfall.tables._fitted import FittedEncoding
 from bandfall.tables._kinds import Schema, looks_like_id, positions, prepare_table
+from bandfall.tables._numbers import Cycles
 from bandfall.tables._pairs import PairMean, telling_pairs
 from bandfall.tables._registry import CATEGORIES, NUMBERS, CategoryEncoding
 from bandfall.tables._table import Table, read_table

@@ -11,12 +11,12 @@ import numpy as np
 from bandfall._checks import ShapeChecker, check_positions
 from bandfall._typing import Weights
 from bandfall.tables._categories import plain_targets, row_weights
-from bandfall.tables._dates import Cycles
 from bandfall.tables._kinds import Schema, positions
+from bandfall.tables._numbers import Cycles
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._registry import CategoryEncoding, NumberEncoding
 from bandfall.tables._table import Table
-from bandfall.tables._text import style_words
+from bandfall.tables._text import STYLE_WORDS
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ class FittedEncoding:
             parts = [output.part for output in self.outputs if output.source == j]
             line = f"{self._names[j]}: " + (f"{len(levels)} levels" if levels else reading.kind)
             if reading.style:
-                line += f" from text ({style_words(reading.style)})"
+                line += f" from text ({STYLE_WORDS.get(reading.style, reading.style)})"
             if reading.dropped or not parts:
                 lines.append(f"{line}, dropped: {reading.dropped or 'constant'}")
                 continue

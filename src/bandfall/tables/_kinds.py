@@ -11,9 +11,8 @@ import numpy as np
 from bandfall._checks import ShapeChecker
 from bandfall._warnings import warn_caller
 from bandfall.tables import _text as text
-from bandfall.tables._columns import Column, categories, label
 from bandfall.tables._numbers import is_constant
-from bandfall.tables._table import Reading, Table
+from bandfall.tables._table import Column, Reading, Table, categories, label
 
 _ID_ROWS = 20  # values of fewer rows may be distinct by chance
 CONSTANT = "constant"
@@ -90,7 +89,7 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
 
 def _how_read(column: Column, reading: Reading) -> str:
     """How text is converted, with an ambiguous number such as 1.234, and the words for gaps."""
-    counts, how = _counts(column), text.style_words(reading.style)
+    counts, how = _counts(column), text.STYLE_WORDS.get(reading.style, reading.style)
     levels = [level for level in counts if level not in reading.missing]
     if reading.kind == "number" and (doubtful := text.doubtful(levels)):
         how += f": {doubtful} is {text.read([doubtful], reading.style)[0]:.10g}"

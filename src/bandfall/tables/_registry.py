@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 
 from bandfall._typing import Weights
-from bandfall.tables._columns import Column
+from bandfall.tables._table import Column
 
 if TYPE_CHECKING:
     from bandfall._graphs import Graph

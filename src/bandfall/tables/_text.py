@@ -21,7 +21,7 @@ NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
 # Styles of text that can be converted to each kind of column.
 STYLES = {"number": NUMBER_STYLES, "datetime": DATE_STYLES, "duration": ("clock",)}
-_STYLE_WORDS = {"point": "decimal point", "comma": "decimal comma", "iso": "year first"}
+STYLE_WORDS = {"point": "decimal point", "comma": "decimal comma", "iso": "year first"}
 # Words for a missing value, and errors of formulas in spreadsheets.
 _FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
 NOT_AVAILABLE = frozenset(("na", "n/a", "nan", "null", "none", *_FAILED))
@@ -74,11 +74,6 @@ _HOURS = re.compile(
 )
 
 
-def style_words(style: str) -> str:
-    """The name of a style in messages."""
-    return _STYLE_WORDS.get(style, style)
-
-
 @contextmanager
 def usual_style(style: str) -> Iterator[None]:
     """Read numbers that fit both styles, such as 1.234, in this style."""
@@ -89,26 +84,34 @@ def usual_style(style: str) -> Iterator[None]:
         _usual.reset(token)
 
 
-def number_style(levels: Iterable[str]) -> str | None:
-    """The style in which all of these are numbers; None if there is no such style.
+def style_of(kind: str, levels: Iterable[str]) -> str | None:
+    """The style in which all of these are numbers, dates or times; None if there is no such style.
 
-    The usual style is tried first: "point", unless `usual_style` sets another. Digits with leading
-    zeros are codes. Either all values have a per cent sign or a currency sign, or none has.
+    Numbers in both styles have the usual one: "point", unless `usual_style` sets another. Digits
+    with leading zeros are codes. Either all numbers have a per cent sign or a currency sign, or
+    none has. Dates in both orders have the day first if they are written with points.
 
     Examples
     --------
-    >>> number_style(["31,7", "1 234"]), number_style(["1,234", "999"]), number_style(["12 %"])
-    ('comma', 'point', 'point')
-    >>> number_style(["01234", "90210"]), number_style(["1", "one"])
+    >>> [style_of("number", one) for one in (["31,7", "1 234"], ["1,234", "999"], ["12 %"])]
+    ['comma', 'point', 'point']
+    >>> style_of("number", ["01234", "90210"]), style_of("number", ["1", "one"])
     (None, None)
+    >>> style_of("datetime", ["2024-03-31", "2024-04-01T12:00"])
+    'iso'
+    >>> [style_of("datetime", [one]) for one in ("31/3/2024", "1.4.2024", "1/4/2024")]
+    ['day first', 'day first', None]
     """
     known = _present(levels)
-    if not known or any(_CODE.fullmatch(text) for text in known):
-        return None
-    for style in sorted(NUMBER_STYLES, key=lambda style: style != _usual.get()):
-        if _all_are(known, style):
-            return style if len({_unit(text) for text in known}) == 1 else None
-    return None
+    styles = sorted(STYLES[kind], key=lambda style: style != _usual.get())
+    fits = (style for style in styles if _all_are(known, style))
+    if kind == "number":
+        plain = not any(_CODE.fullmatch(text) for text in known)
+        return next(fits, None) if plain and len(set(map(_unit, known))) == 1 else None
+    both = list(fits)
+    if len(both) == 2 and all("." in text.split()[0] for text in known):
+        return "day first"
+    return both[0] if len(both) == 1 else None
 
 
 def doubtful(levels: Iterable[str]) -> str:
@@ -205,36 +208,10 @@ def _number(text: str, style: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def date_style(levels: Iterable[str]) -> str | None:
-    """The style in which all of these are dates; None unless exactly one fits.
-
-    Examples
-    --------
-    >>> date_style(["2024-03-31", "2024-04-01T12:00"]), date_style(["31/3/2024", "1/4/2024"])
-    ('iso', 'day first')
-    >>> date_style(["1.4.2024", "n/a"]), date_style(["1/4/2024"])
-    ('day first', None)
-    """
-    known = _present(levels)
-    fits = [style for style in DATE_STYLES if _all_are(known, style)]
-    if len(fits) == 2 and all("." in text.split()[0] for text in known):
-        return "day first"  # dates with points have the day first
-    return fits[0] if len(fits) == 1 else None
-
-
 def is_ambiguous_date(levels: Iterable[str]) -> bool:
     """Whether these are dates both with the day first and with the month first."""
     known = _present(levels)
-    return date_style(known) is None and _all_are(known, "month first")
-
-
-def style_of(kind: str, levels: Iterable[str]) -> str | None:
-    """The style in which all of these are numbers, dates or times; None if there is none."""
-    if kind == "number":
-        return number_style(levels)
-    if kind == "datetime":
-        return date_style(levels)
-    return "clock" if _all_are(_present(levels), "clock") else None
+    return style_of("datetime", known) is None and _all_are(known, "month first")
 
 
 def read(levels: Sequence[str], style: str) -> np.ndarray:

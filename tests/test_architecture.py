@@ -90,7 +90,7 @@ BUDGET = {
     "plotting": 1315,
     "report": 1960,
     "rivals": 820,
-    "tables": 2930,
+    "tables": 2680,
     "theory": 1425,
     "top": 970,
 }

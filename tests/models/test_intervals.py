@@ -199,15 +199,16 @@ def test_the_final_fit_goes_as_far_as_the_fits_that_were_judged():
 
 
 class ForFewRows(Clock):
-    """Time for final fits of 300 rows."""
+    """No time for final fits of more rows than the fewest."""
 
-    def affordable_rows(self, n_rows, n_ladders=1.0):
-        return 300
+    spare = 1e-9
 
 
 @pytest.mark.filterwarnings("ignore:max_seconds")
 def test_members_that_rest_on_fewer_rows_have_intervals_too(test_rows):
-    model = type("Model", (BandfallRegressor,), {"_clock": ForFewRows(1e6)})(**FAST)
+    model = type("Model", (BandfallRegressor,), {"_clock": ForFewRows(1e6, fewest_rows=300)})(
+        **FAST
+    )
     model.set_params(max_seconds=1e6).fit(*heteroscedastic(450))
     assert len(model.path_.X) == 300
     assert model.interval_["method"] in ("constant", "prediction")

@@ -79,7 +79,7 @@ def table(n=70, m=33, d=5, seed=0):
 
 
 def both_loops(X, kernel):
-    plain = inner.Loops(kernel, kernel.geometry.prepare(X), np.dtype(np.float32))
+    plain = inner.Loops(kernel, X, np.float32)
     return plain, inner.CompiledLoops(kernel, X)
 
 

@@ -20,8 +20,8 @@ from bandfall._products.base import (
 from bandfall._products.loops import (
     Loops,
     compiled_vectors,
-    kept_code,
     loops_over,
+    pairs_code,
     symmetric_product,
 )
 from bandfall._threads import FEW_ROWS, for_each, for_each_block, row_blocks, rows_within
@@ -173,7 +173,7 @@ class SymmetricOperator(HostArraysMixin, BasisOperator):
         entries = self._kept.at(bandwidth), self.n_rows, self._height
         tridiagonal = steps.alpha, steps.beta, steps.negligible
         around = np.ascontiguousarray(factors), labels
-        kept_code().lanczos(*entries, steps.basis, steps.first, *tridiagonal, *around)
+        pairs_code().lanczos(*entries, steps.basis, steps.first, *tridiagonal, *around)
 
     def _compiled(self, n_columns: int) -> bool:
         return n_columns <= _FEW_COLUMNS and compiled_vectors(self._kept.distances, self.n_rows)

@@ -18,7 +18,6 @@ import numpy as np
 from bandfall._threads import CACHE_ENTRIES, scratch
 from bandfall._typing import Array, DTypeLike, Values
 from bandfall.kernels._forms import DISTANCE, Form, form_of
-from bandfall.kernels._geometry import Prepared
 from bandfall.kernels._kernel import Kernel, kernel_matrices, kernel_matrix, vanishing_bandwidth
 
 if TYPE_CHECKING:
@@ -38,18 +37,22 @@ class Loops:
 
     block_entries = CACHE_ENTRIES  # for `evaluate` at a time, which passes over them several times
 
-    def __init__(self, kernel: Kernel, prepared: Prepared, dtype: np.dtype):
-        self._kernel, self._prepared, self.dtype = kernel, prepared, dtype
-        self.own = prepared.rows  # the rows X in the form of `distances`; equal rows stay equal
+    def __init__(self, kernel: Kernel, X: np.ndarray, dtype: DTypeLike):
+        self._kernel, self.dtype = kernel, np.dtype(dtype)
+        self._mean = np.asarray(X, dtype=np.float64).mean(axis=0)
+        rows = self.placed(X)
+        # The rows X in the form of `distances`; equal rows stay equal. Norms other than the
+        # Euclidean one read them column by column.
+        self.own = rows if kernel.geometry.rotates else np.asfortranarray(rows)
+        self._squares = kernel.geometry.squares(self.own)
 
     def placed(self, X_new: np.ndarray) -> np.ndarray:
         """Other rows in the form of `distances`."""
-        return np.asarray(X_new, dtype=np.float64) - self._prepared.mean
+        return np.asarray(X_new, dtype=np.float64) - self._mean
 
     def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
         """distance**power of rows to some of X, into out (m, len of columns), contiguous."""
-        known = self._prepared.squares
-        squares = None if known is None else known[columns]
+        squares = None if self._squares is None else self._squares[columns]
         kernel = self._kernel
         out[...] = kernel.geometry.block(rows, self.own[columns], kernel.power, squares=squares)
         return out
@@ -196,7 +199,7 @@ def loops_over(
     """
     form = compiled_form(kernel, X, dtype, n_entries)
     if form is None or (slopes and math.isnan(form.constant)):
-        return Loops(kernel, kernel.geometry.prepare(X), np.dtype(dtype))
+        return Loops(kernel, X, dtype)
     return CompiledLoops(kernel, X)
 
 
@@ -208,7 +211,7 @@ def loops_for_sums(X: np.ndarray, kernel: Kernel, dtype: DTypeLike) -> Loops:
     of new rows.
     """
     if compiled_form(kernel, X, dtype, len(X) ** 2) is None:
-        return Loops(kernel, kernel.geometry.prepare(X), np.dtype(float))
+        return Loops(kernel, X, np.float64)
     return CompiledLoops(kernel, X)
 
 
@@ -220,7 +223,7 @@ def compiled_form(kernel: Kernel, X: np.ndarray, dtype: DTypeLike, n_entries: fl
     if kernel.geometry.rotates and X.shape[1] > 200:  # a matrix product is faster
         return None
     form = form_of(kernel)
-    return form if form is not None and _code_or_none() is not None else None
+    return form if form is not None and can_compile() else None
 
 
 def _plain_work(kernel: Kernel, X: np.ndarray, n_entries: float) -> float:
@@ -252,7 +255,7 @@ def symmetric_product(
     """
     vectors = np.ascontiguousarray(block.T)
     total = np.zeros_like(vectors)
-    kept_code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
+    pairs_code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
     return total.T
 
 
@@ -265,7 +268,7 @@ def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, A
     if compiled_vectors(basis, n_rows):
         vectors = np.array(image, order="C")
         overlaps, squares = np.empty(n_outputs), np.empty(n_outputs)
-        kept_code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+        pairs_code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
         return vectors, overlaps, squares
     Q = basis[:, :n_vectors]
     first = Q @ image[:, :, None]  # (k, m, 1)
@@ -281,7 +284,7 @@ def compiled_vectors(array: Array, n_rows: int) -> bool:
         isinstance(array, np.ndarray)
         and array.dtype == np.float32
         and n_rows**2 >= _WORTH_COMPILING
-        and _code_or_none() is not None
+        and can_compile()
     )
 
 
@@ -312,11 +315,16 @@ def compiled_code() -> ModuleType:
     return code
 
 
-def kept_code() -> ModuleType:
-    """The compiled loops over a triangle of K; `compiled_vectors` tells whether to use them."""
-    from bandfall._products import kept_numba
+def can_compile() -> bool:
+    """Whether numba compiles loops here."""
+    return _code_or_none() is not None
 
-    return kept_numba
+
+def pairs_code() -> ModuleType:
+    """The compiled loops over pairs of rows; for callers that checked `can_compile`."""
+    from bandfall._products import pairs_numba
+
+    return pairs_numba
 
 
 def gradient_block(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
 from scipy import linalg
 
+from bandfall._products.loops import can_compile, pairs_code
 from bandfall.kernels._geometry import geometry_of
 
 WORTH_COMPILING = 1 << 19  # entries × features of one pass
@@ -61,15 +61,4 @@ def symmetric_product(A: np.ndarray, block: np.ndarray) -> np.ndarray:
 
 def _code(X: np.ndarray) -> ModuleType | None:
     """The compiled loops, where they are worth it."""
-    return None if len(X) * X.size < WORTH_COMPILING else _compiled()
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> ModuleType | None:
-    try:
-        from numba import config
-
-        from bandfall._products import scales_numba
-    except ImportError:
-        return None
-    return None if getattr(config, "DISABLE_JIT", False) else scales_numba
+    return pairs_code() if len(X) * X.size >= WORTH_COMPILING and can_compile() else None

@@ -55,8 +55,6 @@ class TorchBackend(Backend):
     @contextmanager
     def threads(self, n_rows: int) -> Iterator[None]:
         """See `Backend.threads`; also limits the threads of torch on the host."""
-        import torch
-
         before = torch.get_num_threads()
         n_host = n_rows if self.device == "cpu" else 0  # rows whose matrices the host multiplies
         with blas_threads_for(n_host):
@@ -210,13 +208,9 @@ def _engine(
 ) -> _KeptProduct | FusedProduct | _ChunkedProduct:
     """The engine for products with K over distinct rows."""
     fits = 2 * len(rows) ** 2 * rows.element_size() <= budget
-    if fits and len(rows) <= _KEPT_ROWS:
-        return _KeptProduct(rows, kernel, budget)
-    if fused_available(kernel, rows.device):
+    if not (fits and len(rows) <= _KEPT_ROWS) and fused_available(kernel, rows.device):
         return FusedProduct(rows, kernel, budget)
-    if fits:
-        return _KeptProduct(rows, kernel, budget)
-    return _ChunkedProduct(rows, kernel, budget)
+    return (_KeptProduct if fits else _ChunkedProduct)(rows, kernel, budget)
 
 
 class _ChunkedProduct:

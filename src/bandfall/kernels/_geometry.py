@@ -18,32 +18,13 @@ import numpy as np
 from bandfall._threads import row_blocks, rows_within
 from bandfall._typing import Array
 
-__all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "Prepared", "geometry_of", "scaled"]
+__all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "geometry_of", "scaled"]
 
 # ‖x‖² + ‖z‖² − 2xᵀz loses −log10(threshold) digits; below it, differences are taken directly.
 _CANCELLATION = 1e-6
 _DIRECT_ENTRIES = 1 << 22
 _CACHE_ENTRIES = 1 << 16  # of a block that every feature reads and writes once
 _DEVICE_ENTRIES = 1 << 24  # on a GPU, where launching a pass costs more than memory traffic
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Rows that were prepared once for many distance computations.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n, d), float64
-        Centred rows.
-    mean : ndarray of shape (d,)
-        The mean that was subtracted.
-    squares : ndarray of shape (n,), or None
-        Squared norms of `rows`, if the geometry uses them.
-    """
-
-    rows: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray | None = None
 
 
 class Geometry:
@@ -53,18 +34,16 @@ class Geometry:
     # Whether distances are invariant under rotations.
     rotates: ClassVar[bool] = False
 
-    def prepare(self, X: np.ndarray) -> Prepared:
-        """Centre rows in float64 and compute what distances to them reuse."""
-        rows = np.asarray(X, dtype=np.float64)
-        mean = rows.mean(axis=0)
-        return Prepared(rows - mean, mean)
+    def squares(self, rows: np.ndarray) -> np.ndarray | None:
+        """What `block` reuses of its rows B, shape (n,); None if nothing."""
+        return None
 
     def block(
         self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
     ) -> Array:
         """``‖a_i − b_j‖**power`` for rows with the same mean subtracted, shape (m, n).
 
-        Exactly zero for identical rows. `squares` is `Prepared.squares` of B.
+        Exactly zero for identical rows. `squares` is `self.squares(B)`.
         """
         raise NotImplementedError
 
@@ -128,9 +107,8 @@ class Euclidean(Geometry):
     p: ClassVar[float] = 2.0  # type: ignore[misc]
     rotates: ClassVar[bool] = True
 
-    def prepare(self, X: np.ndarray) -> Prepared:
-        centred = super().prepare(X)
-        return Prepared(centred.rows, centred.mean, squared_norms(centred.rows))
+    def squares(self, rows: np.ndarray) -> np.ndarray:
+        return squared_norms(rows)
 
     def block(
         self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
@@ -179,11 +157,6 @@ class Minkowski(Geometry):
         if not isinstance(self.p, Real) or isinstance(self.p, bool) or not 1 <= self.p <= 2:
             raise ValueError(f"p={self.p!r} must be a number in [1, 2]")
         object.__setattr__(self, "p", float(self.p))
-
-    def prepare(self, X: np.ndarray) -> Prepared:
-        """See `Geometry.prepare`; `block` reads the rows column by column."""
-        centred = super().prepare(X)
-        return Prepared(np.asfortranarray(centred.rows), centred.mean)
 
     def block(
         self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None

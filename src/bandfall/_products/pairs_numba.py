@@ -1,4 +1,8 @@
-"""Compiled loops over a triangle of K in memory, with numba: products and Lanczos steps."""
+"""Compiled loops over pairs of rows in memory, with numba.
+
+Products and Lanczos steps with a triangle of K, in float32; p-norms whose features have scales, in
+float64, from features as contiguous columns (d, n), once for each pair i > j.
+"""
 
 from __future__ import annotations
 
@@ -175,3 +179,64 @@ def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible, fact
             inverse = float32(1.0 / left if left > 0.0 else 0.0)
             for j in range(n_values):
                 basis[i, place + 1, j] = inverse * image[i, j]
+
+
+@inner
+def _powers(a, b, p, out):
+    """|a − b_j|^p."""
+    if p == 1.0:
+        for j in range(b.size):
+            out[j] = abs(a - b[j])
+    elif p == 1.5:
+        for j in range(b.size):
+            z = abs(a - b[j])
+            out[j] = z * math.sqrt(z)
+    elif p == 1.25:
+        for j in range(b.size):
+            z = abs(a - b[j])
+            out[j] = z * math.sqrt(math.sqrt(z))
+    else:
+        for j in range(b.size):
+            out[j] = abs(a - b[j]) ** p
+
+
+@inner
+def _add_to(total, x):
+    for j in range(x.size):
+        total[j] += x[j]
+
+
+@summing
+def _dot64(x, y):
+    total = 0.0
+    for j in range(x.size):
+        total += x[j] * y[j]
+    return total
+
+
+@compiled
+def distances(columns, p, out):
+    """Σ_k |x_ik − x_jk|^p into out (n, n), both halves."""
+    n = columns.shape[1]
+    work = np.empty(n)
+    for i in range(n):
+        row = out[i, : i + 1]
+        for j in range(row.size):
+            row[j] = 0.0
+        for k in range(columns.shape[0]):
+            _powers(columns[k, i], columns[k, : i + 1], p, work[: i + 1])
+            _add_to(row, work[: i + 1])
+        for j in range(i):
+            out[j, i] = out[i, j]
+
+
+@compiled
+def weighted_powers(columns, p, weights, out):
+    """Σ_ij weights_ij |x_ik − x_jk|^p into out (d,), for symmetric weights."""
+    n = columns.shape[1]
+    work = np.empty(n)
+    out[:] = 0.0
+    for i in range(n):
+        for k in range(columns.shape[0]):
+            _powers(columns[k, i], columns[k, :i], p, work[:i])
+            out[k] += 2.0 * _dot64(work[:i], weights[i, :i])

@@ -112,7 +112,7 @@ def train(
             rows, members, tuned = remote.fit_members(rows, used.dtype, encoders, tuned, clock)
         fitted.skipped_ = clock.skipped
         if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
-            _warn_if_useless(tuned, rows.y)
+            _warn_if_useless(tuned, rows)
         with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
             try:
                 _summarise(fitted, target, rows, encoders, members, tuned, clock)
@@ -340,16 +340,17 @@ def _warn_of_target(leaks: dict[str, str], target: Target) -> None:
         )
 
 
-def _warn_if_useless(tuned: Tuned, codes: np.ndarray) -> None:
+def _warn_if_useless(tuned: Tuned, rows: Rows) -> None:
     """Warn if held-out rows are predicted no better than by the mean, within two errors."""
     if not len(tuned.held_out):
         return
-    codes = codes[tuned.held_out]
+    codes = rows.y[tuned.held_out]
     gains = (codes**2 - (codes - tuned.predictions) ** 2).sum(axis=1)
     if gains.mean() <= 2.0 * gains.std() / len(gains) ** 0.5:
+        mean = "the mean of the target" if rows.strata is None else "the shares of the classes"
         warn_caller(
-            "held-out rows are predicted no better than by the mean of the target; raise "
-            "max_seconds, or the features say little about the target"
+            f"held-out rows are predicted no better than by {mean}; raise max_seconds, or the "
+            "features say little about the target"
         )
 
 

@@ -24,7 +24,7 @@ AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 SEARCH_SHARE = 1 / 3  # smallest share of the work for the search, however long final fits take
 FIRST_SECONDS = 1.0  # that the first trial may always take: without it there is no model
 LONG_TASK = 10.0  # seconds of a first task that show the pace, even if it also compiled
-SLOWEST = 3.0  # a fit takes at most this multiple of its limit if other programs compute
+SLOWEST = 1.5  # a fit takes at most this multiple of its limit if other programs compute
 FIXED = 500**2  # entries that take as long as everything else in a ladder: 60 to 3,000 rows
 
 
@@ -74,7 +74,7 @@ class Clock:
 
     A limited fit is planned once, at a pace in processor time, so that two runs mostly try the same
     on a busy machine too. The time that has passed ends a search only if the plan was wrong. While
-    other programs use the processor, at least a third of the time counts. `skipped` lists
+    other programs use the processor, two thirds of the time count at least. `skipped` lists
     everything that was left out to save time. Methods may be called from several threads.
 
     Parameters

@@ -228,11 +228,12 @@ def test_nearest_rows_in_another_norm():
     assert_allclose(found, others.min(axis=1), rtol=1e-12)
 
 
-def test_a_scaled_row_has_the_same_bits_alone_and_among_others():
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_scaled_row_has_the_same_bits_alone_and_among_others(dtype):
     random = np.random.default_rng(0)
-    X = random.normal(size=(500, 37)).astype(np.float32)
+    X = random.normal(size=(500, 37)).astype(dtype)
     root = random.normal(size=(37, 37))
     whole = scaled(X, root + root.T)
-    assert whole.dtype == np.float32
+    assert whole.dtype == dtype
     for rows in (slice(0, 1), slice(7, 8), slice(3, 90), slice(100, 500)):
         assert_array_equal(scaled(X[rows], root + root.T), whole[rows])

@@ -281,6 +281,12 @@ def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:
     root = root.astype(X.dtype)
     if root.ndim == 1:
         return X * root
-    # In float64: the order in which BLAS adds depends on the number of rows, and a row must have
-    # the same bits alone and among others, because stages of bandwidth zero look rows up by them.
-    return (X.astype(np.float64, copy=False) @ root.astype(np.float64)).astype(X.dtype, copy=False)
+    # The order in which BLAS adds depends on the number of rows, but a row must have the same bits
+    # alone and among others, because stages of bandwidth zero look rows up by them. So float32 is
+    # multiplied in float64 and rounded, and float64 is added column by column.
+    if X.dtype != np.float64:
+        return (X.astype(np.float64) @ root.astype(np.float64)).astype(X.dtype)
+    total = np.zeros_like(X)
+    for column, row in zip(np.moveaxis(X, -1, 0), root, strict=True):
+        total += column[..., None] * row
+    return total

@@ -53,8 +53,9 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     max_seconds : float > 0, optional
         Time limit for the whole fit. A fit may exceed it by about a second or a fifth, whichever
         is longer. Time in which other programs use the processor does not count, up to half of
-        the limit. Rows, encodings, trials or members that do not fit are left out; `skipped_` lists
-        them. Limits below half a second count as half a second.
+        the limit, and work that has begun is completed. Rows, encodings, trials or members that do
+        not fit are left out; `skipped_` lists them. Limits below half a second count as half a
+        second.
     missing : str or list of str, optional
         Words that stand for a missing value in columns of text. The usual ones ("n/a", "?"), and
         a few words among many numbers, are recognised anyway.

@@ -241,8 +241,8 @@ def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) ->
             best += step
         if clock.interrupted:
             return []
-        alphas = solutions[best]
-        alphas += [one.solution(PENALTIES[best]) for one in problems[n_first:]]
+        others = [one.solution(PENALTIES[best]) for one in problems[n_first:]]
+        alphas = [*solutions[best], *others]
     outputs = joined(problems, alphas)
     y, weights = joined_targets(parts), joined_weights(parts)
     mean, error = mean_and_error(judge.losses(outputs, y), weights)

@@ -24,7 +24,7 @@ AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 SEARCH_SHARE = 1 / 3  # smallest share of the work for the search, however long final fits take
 FIRST_SECONDS = 1.0  # that the first trial may always take: without it there is no model
 LONG_TASK = 10.0  # seconds of a first task that show the pace, even if it also compiled
-SLOWEST = 1.5  # a fit takes at most this multiple of its limit if other programs compute
+SLOWEST = 1.5  # multiple of the limit at which nothing more begins, if other programs compute
 FIXED = 500**2  # entries that take as long as everything else in a ladder: 60 to 3,000 rows
 
 

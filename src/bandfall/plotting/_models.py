@@ -16,7 +16,9 @@ from bandfall.plotting._style import Axes, AxesLike, drawn_model, finish
 Trials: TypeAlias = dict[str, np.ndarray]  # a column each of what was tried
 
 _COLOURS = {"standard": style.BLUE, "steps": style.ORANGE, "quantile": style.GREEN}
-_LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
+# Kernels that a search tries under one encoding have different lines.
+_LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":", "laplace-1": ":"}
+_LINES |= {"laplace^1.4": "--", "laplace-1.25": "-."}
 _CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
 MAX_DOTS = 2000

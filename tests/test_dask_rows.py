@@ -99,6 +99,13 @@ def test_fit_to_arrays_says_what_it_takes(caplog):
     assert_array_equal(found.predict(X_NEW), KernelDescentRegressor().fit(X, y).predict(X_NEW))
 
 
+@pytest.mark.parametrize("estimator", [KernelDescentRegressor, BandfallRegressor])
+def test_an_array_over_the_budget_is_refused_before_anything_is_computed(estimator):
+    rows = da.zeros((10**9, 3), chunks=(10**7, 3))
+    with pytest.raises(MemoryError, match=r"22\.352 GiB, over the memory_budget of 1\.000 GiB"):
+        estimator().fit(rows, np.zeros(3))
+
+
 def test_blocks_of_unknown_size(caplog):
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")), npartitions=3)
     with caplog.at_level(logging.INFO, "bandfall.cluster"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
+from bandfall._products.base import GIBIBYTE
 from bandfall._products.dask_cluster import is_cluster, log
 from bandfall._typing import Array, Estimator, JsonDict
 
@@ -31,7 +33,7 @@ def answer_in_kind(cls: type) -> None:
     """Make the public methods of a class accept any kind of array X and return the same kind.
 
     Methods are wrapped when the class is created, as scikit-learn does for `set_output`, so that
-    estimators need no code for it. Only `fit` converts arrays itself: it may leave rows on workers.
+    estimators need no code for it. Only `fit` converts arrays itself, within its memory budget.
     """
     for name, method in list(vars(cls).items()):
         if name.startswith("_") or name == "fit" or not inspect.isfunction(method):
@@ -62,11 +64,11 @@ def _answer(result: object, rows: object) -> object:
     return in_kind(result, rows) if isinstance(result, np.ndarray) else result
 
 
-def as_numpy(array: Array) -> Array:
+def as_numpy(array: Array, budget: float = math.inf) -> Array:
     """Convert tensors, dask collections and arrays of the array API to NumPy; keep anything else.
 
     Tensors on a GPU are copied to the host, blocks on a cluster to this process. Masked values
-    become NaN.
+    become NaN. Raises MemoryError for a dask array of more bytes than the budget.
     """
     if isinstance(array, np.ma.MaskedArray) and array.dtype.kind in "biuf":
         dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
@@ -74,6 +76,13 @@ def as_numpy(array: Array) -> Array:
     if _is_torch(array):
         return array.detach().cpu().numpy()
     if is_dask(array):
+        n_bytes = array.nbytes if hasattr(array, "chunks") else 0  # unknown of a dataframe
+        if n_bytes > budget:
+            raise MemoryError(
+                f"a fit gathers all rows in this process: this dask array has "
+                f"{n_bytes / GIBIBYTE:.3f} GiB, over the memory_budget of "
+                f"{budget / GIBIBYTE:.3f} GiB; raise memory_budget, or fit float32 or fewer rows"
+            )
         log.info("gathering %d blocks", array.npartitions)
         return array.compute()
     if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):

@@ -7,6 +7,7 @@ contents of one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
@@ -219,7 +220,8 @@ class ValidatedRegressor(NumbersRegressor):
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TrainingData:
-        X, y, sample_weight = map(as_numpy, (X, y, sample_weight))
+        X = as_numpy(X, getattr(self, "memory_budget", math.inf))
+        y, sample_weight = map(as_numpy, (y, sample_weight))
         rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=self._floats)
         check_magnitudes(rows, target)
         dtype = target.dtype if target.dtype in FLOATS else np.float64

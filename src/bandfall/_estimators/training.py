@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall._estimators.arrays import as_numpy, is_dask, row_blocks
+from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.base import chosen_kernels
 from bandfall._estimators.input import TrainingTable, training_table, warn_of_copies
 from bandfall._estimators.progress import FitProgress, Reports
@@ -20,13 +20,11 @@ from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
-from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
 from bandfall._models.average import Average
 from bandfall._models.leaks import leaks
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._products import NumpyBackend, resolve_backend
-from bandfall._products.dask_cluster import connect, is_cluster, log
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
 from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock, coarse
@@ -40,9 +38,6 @@ from bandfall._warnings import warn_caller
 from bandfall.kernels._kernel import Kernel
 from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
-
-if TYPE_CHECKING:
-    from bandfall._products.dask_tasks import Blocks
 
 # From this number of rows, or of rows² × columns, on, everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -85,12 +80,8 @@ def train(
     kernels, clock = chosen_kernels(model.kernels), model._clock
     store = None if checkpoint is None else LeafFolder(checkpoint)
     class_weight = getattr(model, "class_weight", None)
-    remote = None
-    if all(one is None for one in (sample_weight, groups, time, store, class_weight)):
-        remote = RemoteRows.of(model, X, y)
-    if remote is not None:
-        X, y = remote.sample()
-    X, y, sample_weight, groups, time = map(as_numpy, (X, y, sample_weight, groups, time))
+    X = as_numpy(X, model.memory_budget)
+    y, sample_weight, groups, time = map(as_numpy, (y, sample_weight, groups, time))
     reports = Reports(model, X, y)
     progress = FitProgress(reports, model.verbose, model.target_kind, clock)
     fitted = copy.copy(model)  # an interrupted fit leaves the model as it was
@@ -100,16 +91,13 @@ def train(
     # Limit BLAS threads for the whole fit: idle ones busy-wait.
     with blas_threads_for(len(given)), progress:
         seconds = _encoding_seconds(given.table, clock)
-        used = given if remote else _affordable(given, seconds, clock)
+        used = _affordable(given, seconds, clock)
         seconds *= len(used) / len(given)
         fitted._dtype, fitted._used_rows = used.dtype, used.numbers
-        target, rows, encoders = _encoded_rows(fitted, used, remote, seconds, clock)
+        target, rows, encoders = _encoded_rows(fitted, used, seconds, clock)
         tuned = _search(fitted, target, rows, used.groups is not None, kernels, progress)
         rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
-        if remote is None:
-            members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
-        else:
-            rows, members, tuned = remote.fit_members(rows, used.dtype, encoders, tuned, clock)
+        members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
         fitted.skipped_ = clock.skipped
         if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
             _warn_if_useless(tuned, rows)
@@ -133,55 +121,6 @@ def train(
             f"max_seconds={model.max_seconds:g} left out a part of the data: "
             f"{'; '.join(clock.left_out)}. Allow at least {max(seconds, 0.1):.2g} s more"
         )
-
-
-@dataclass(frozen=True)
-class RemoteRows:
-    """All rows of dask arrays or dataframes; only a sample of them leaves the workers."""
-
-    blocks: Blocks  # the features
-    target: Target  # learned from all rows
-    values: np.ndarray  # (n,) or (n, k): the target of all rows, which the model stores anyway
-    numbers: np.ndarray  # indices of the rows in the sample
-
-    @classmethod
-    def of(cls, model: SelfTuning, X: TableLike, y: ArrayLike) -> RemoteRows | None:
-        """None unless X has more rows than a leaf and the workers of a cluster train."""
-        if not is_dask(X) or model.device is None or not is_cluster(model.device):
-            return None
-        from bandfall._products.dask_tasks import Blocks, computed
-
-        client = connect(model.device)
-        blocks = Blocks(client, computed(client, X, row_blocks(X)[0]))
-        if len(blocks) <= model.leaf_rows:
-            return None
-        if is_dask(y):
-            y = np.concatenate(blocks.gathered(computed(client, y, row_blocks(y)[0])))
-        target, values = model.target_kind.learn(as_numpy(y))
-        if len(values) != len(blocks):
-            raise ValueError(f"y has {len(values)} rows, but X has {len(blocks)}")
-        numbers = sample_numbers(len(blocks))
-        log.info("%d rows stay on the workers, %d come here", len(blocks), len(numbers))
-        return cls(blocks, target, values, numbers)
-
-    def sample(self) -> tuple[TableLike, np.ndarray]:
-        """Features and target of the sample, in the form that users pass."""
-        return self.blocks.take(self.numbers), self.values[self.numbers]
-
-    def fit_members(
-        self,
-        sample: Rows,
-        dtype: np.dtype,
-        encoders: Mapping[str, TableEncoder],
-        tuned: Tuned,
-        clock: Clock,
-    ) -> tuple[Rows, list[Member], Tuned]:
-        """All rows, and the chosen models, fitted to them on the workers; see `fit_members`."""
-        target, codes = self.target.coded(self.values, None, dtype)
-        strata = target.strata(self.values)
-        # All rows, but views (encoded columns) of the sample only.
-        rows = replace(sample, y=codes, groups=np.arange(len(codes)), strata=strata)
-        return rows, *fit_remote_members(self.blocks, rows, sample, encoders, tuned, clock)
 
 
 def _encoding_seconds(table: Table, clock: Clock) -> float:
@@ -214,20 +153,12 @@ def _affordable(given: TrainingTable, seconds: float, clock: Clock) -> TrainingT
 
 
 def _encoded_rows(
-    model: SelfTuning,
-    given: TrainingTable,
-    remote: RemoteRows | None,
-    seconds: float,
-    clock: Clock,
+    model: SelfTuning, given: TrainingTable, seconds: float, clock: Clock
 ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
     """Encode features and target for the search; target columns have zero mean."""
     weights, groups, values = given.weights, given.group_numbers(), given.values
     evidence = None if weights is None else evidence_weights(weights)
-    if remote is None:
-        target, codes = given.target.coded(values, evidence, given.dtype)
-    else:  # learned from all rows
-        target, codes = remote.target.coded(remote.values, None, given.dtype)
-        values, codes = remote.values[remote.numbers], codes[remote.numbers]
+    target, codes = given.target.coded(values, evidence, given.dtype)
     table = prepare_table(given.table, missing=model.missing)
     many = len(given) >= _FLOAT32_ROWS or len(given) ** 2 * table.width >= _FLOAT32_TERMS
     dtype = np.dtype(np.float32 if many else np.float64)
@@ -241,8 +172,6 @@ def _encoded_rows(
     if strata is not None or model.kernels is not None:
         names = {*_ENCODINGS}
     encoders, views = _encoded_views(names, table, codes, evidence, dtype, seconds, clock)
-    if remote is not None:  # mean targets of the sample would leak
-        views = {name: one for name, one in views.items() if not encoders[name].uses_target}
     if groups is None:
         # New rows repeat old ones as often as old ones repeat each other.
         groups = each

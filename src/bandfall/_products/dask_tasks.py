@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from operator import getitem
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from weakref import finalize
 
@@ -24,7 +23,6 @@ from distributed import (
     KilledWorker,
     Scheduler,
     Worker,
-    futures_of,
     get_worker,
 )
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
@@ -39,11 +37,9 @@ from bandfall._products.dask_cluster import (
     log,
     workers_of,
 )
-from bandfall._typing import Array
 
 if TYPE_CHECKING:
-    import pandas
-    from dask.delayed import Delayed
+    pass
 
 R = TypeVar("R")
 
@@ -270,78 +266,3 @@ def _unregister(client: Client, name: str) -> None:
                 client.sync(unregister, name, callback_timeout=ANSWER_SECONDS)
             except Exception as error:
                 log.warning("%s could not be taken back everywhere: %r", name, error)
-
-
-class Blocks:
-    """Consecutive blocks of rows, each on some worker.
-
-    Tasks are functions of a block, or of results of such functions. Block i has the rows
-    ``starts[i]`` to ``starts[i + 1]``.
-    """
-
-    def __init__(self, client: Client, blocks: Sequence[Handle]):
-        check_workers(client, 0)
-        self._client = client
-        self._blocks = blocks
-        sizes = self.gathered([submit(client, "size", len, block) for block in blocks])
-        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def n_threads(self) -> int:
-        """Number of threads of all current workers."""
-        return max(1, sum(self._client.nthreads().values()))
-
-    def own(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Split sorted row numbers by block, counted from the start of each block."""
-        parts = np.split(numbers, np.searchsorted(numbers, self.starts[1:-1]))
-        return [part - start for part, start in zip(parts, self.starts[:-1], strict=True)]
-
-    def take(self, numbers: np.ndarray) -> np.ndarray | pandas.DataFrame:
-        """Gather some rows as an array or a frame; numbers are sorted."""
-        parts = self.gathered(self.each("sample", _some, [(rows,) for rows in self.own(numbers)]))
-        if hasattr(parts[0], "iloc"):
-            import pandas
-
-            return pandas.concat(parts)
-        return np.concatenate(parts)
-
-    def each(
-        self, name: str, function: Callable[..., object], arguments: Sequence[tuple[object, ...]]
-    ) -> list[Handle]:
-        """Run function(block, *arguments) on every block, on its worker."""
-        return [
-            submit(self._client, name, function, block, *own)
-            for block, own in zip(self._blocks, arguments, strict=True)
-        ]
-
-    def pieces(self, held: Sequence[Handle], number: int) -> list[Handle]:
-        """The same entry of each result, left on its worker."""
-        return [submit(self._client, "piece", getitem, one, number) for one in held]
-
-    def result(self, name: str, function: Callable[..., R], *arguments: object) -> R:
-        """Run a function on some worker and return its result; handles in lists are resolved."""
-        return self.gathered([submit(self._client, name, function, *arguments)])[0]
-
-    def gathered(self, handles: Sequence[Handle]) -> list[Any]:
-        """Gather the results of tasks; raises their errors."""
-        with _losses_explained(self._client):
-            return self._client.gather(list(handles))
-
-
-def computed(client: Client, rows: Array, blocks: Sequence[Delayed]) -> list[Handle]:
-    """Compute the blocks of a dask array or dataframe and leave them on the workers.
-
-    Rows that another client persists are awaited first: messages of two clients may overtake
-    each other, and a scheduler cancels tasks whose dependencies it does not know yet.
-    """
-    with _losses_explained(client), _large_arguments():
-        for persisted in futures_of(rows):
-            persisted.exception()
-        return client.compute(list(blocks))
-
-
-def _some(block: Array, rows: np.ndarray) -> Array:
-    return block.iloc[rows] if hasattr(block, "iloc") else block[rows]

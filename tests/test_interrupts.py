@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 from bandfall._estimators import training
-from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.training import FitProgress
 from bandfall._fitting import class_loss, members
 from bandfall._search import rounds, search
 from bandfall._search.clock import PRESSED
@@ -207,7 +207,8 @@ def test_the_command_writes_the_model_so_far(choice, tmp_path, monkeypatch):
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from bandfall._estimators import training
-from bandfall._estimators.progress import FitProgress, Reports
+from bandfall._estimators.base import Reports
+from bandfall._estimators.training import FitProgress
 from bandfall._cli.main import main
 
 original = {where}

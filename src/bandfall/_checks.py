@@ -1,12 +1,15 @@
-"""Validators of parameters, and of values from files, which may come from anyone.
+"""Validators of parameters, and of values from files, which may come from anyone; warnings.
 
-Errors name the parameter, its value and what is allowed.
+Errors name the parameter, its value and what is allowed. Warnings point at the line of the caller,
+not at a line of this library.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
+import sys
+import warnings
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -15,6 +18,9 @@ import numpy as np
 from bandfall._typing import Unchecked
 
 T = TypeVar("T")
+
+# Packages that call this library on behalf of a user.
+_INSIDE = frozenset(("bandfall", "sklearn", "joblib", "contextlib", "functools"))
 
 
 def check_names(
@@ -137,3 +143,11 @@ def check_flag(name: str, value: object) -> None:
     """Raise unless `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name}={value!r} must be True or False; got {type(value).__name__}")
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the innermost line outside this library and scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -23,7 +23,8 @@ from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall._cli import compare, terminal, training
 from bandfall._cli.options import Choices
 from bandfall._cli.training import make_estimator
-from bandfall._estimators.progress import FitProgress, Reports
+from bandfall._estimators.base import Reports
+from bandfall._estimators.training import FitProgress
 from bandfall._files.checkpoint import load_path, save_path
 from bandfall.report import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c

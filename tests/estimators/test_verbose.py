@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators.progress import FitProgress, Reports
+from bandfall._estimators.base import Reports
+from bandfall._estimators.training import FitProgress
 from bandfall._search.clock import Clock, observed_by
 from bandfall._targets import Numbers
 

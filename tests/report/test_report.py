@@ -24,7 +24,8 @@ from bandfall import (
 from bandfall._cli import compare
 from bandfall._drawing.chart import number
 from bandfall._estimators import training
-from bandfall._estimators.progress import FitProgress, Reports
+from bandfall._estimators.base import Reports
+from bandfall._estimators.training import FitProgress
 from bandfall._explore.page import WhatIf, render_explorer
 from bandfall.descent import Flow
 from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study

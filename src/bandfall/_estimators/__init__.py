@@ -11,7 +11,7 @@ from bandfall._estimators.constant import (
 )
 from bandfall._estimators.descent import KernelDescentRegressor
 from bandfall._estimators.neural import NeuralDescentRegressor, PaperMLPRegressor
-from bandfall._estimators.regressor import BandfallRegressor
+from bandfall._estimators.self_tuning import BandfallRegressor
 from bandfall._files import register_estimators
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, validation of numeric rows, shapes, files, reports.
+"""What all estimators share: parameters, validation of numeric rows, shapes, files, callbacks.
 
 An estimator is a dataclass of its parameters (`estimator`), each annotated with what it may be, and
 decorates `fit` with `validated`. ``_validate_params`` checks what involves two parameters, or the
@@ -7,8 +7,9 @@ contents of one.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from numbers import Integral, Real
@@ -30,24 +31,46 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._estimators.arrays import answer_in_kind, as_numpy
 from bandfall._estimators.input import (
     FLOATS,
+    as_numpy,
     check_distances,
     check_magnitudes,
     columns_without_numbers,
+    in_kind_of_rows,
     refuse_series,
+    used_rows,
 )
 from bandfall._estimators.view import Story
 from bandfall._files import save_model
 from bandfall._products import Backend, resolve_backend
 from bandfall._targets import Numbers
 from bandfall._targets.numbers import prediction_dtype
-from bandfall._typing import Array, ArrayLike, RandomLike, TableLike, Unchecked, Weights
+from bandfall._typing import (
+    Array,
+    ArrayLike,
+    Estimator,
+    RandomLike,
+    State,
+    TableLike,
+    Unchecked,
+    Weights,
+)
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 
 T = TypeVar("T")
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # older versions of scikit-learn have no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator without callbacks."""
+
+    def with_callbacks(method: T) -> T:
+        """The method itself."""
+        return method
 
 
 class _Number(Interval):
@@ -106,20 +129,6 @@ def estimator(cls: type[T]) -> type[T]:
 validated = _fit_context(prefer_skip_nested_validation=True)
 
 
-def chosen_kernels(
-    kernels: str | Kernel | Sequence[KernelLike] | None,
-) -> tuple[Kernel, ...] | None:
-    """The distinct kernels to choose from; None for the default."""
-    if kernels is None:
-        return None
-    if isinstance(kernels, str | Kernel):
-        kernels = (kernels,)
-    chosen = tuple(dict.fromkeys(get_kernel(kernel) for kernel in kernels))
-    if not chosen:
-        raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
-    return chosen
-
-
 class TrainingData(NamedTuple):
     """Validated rows: X (n, d) and y (n, k), float32 or float64 each; weights (n,) or None.
 
@@ -136,12 +145,52 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
+class Reports:
+    """Reports the tasks of a fit to the estimator's callbacks, together with X and y."""
+
+    def __init__(self, estimator: Estimator, X: TableLike, y: ArrayLike) -> None:
+        self._estimator = estimator
+        self._data = {"X": X, "y": y}
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=None)
+            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
+        """Report the end of a task; True if a callback ends the fit.
+
+        `state` returns the fitted attributes so far.
+        """
+        if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
+            return False
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return task.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=state, **self._data
+        )
+
+    def finish(self, state: Callable[[], State]) -> None:
+        """Report the end of the fit; `state` returns the fitted attributes."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=state, **self._data
+            )
+
+
 class Surface(BaseEstimator):
-    """An estimator that takes any kind of array."""
+    """An estimator whose public methods accept any kind of array X and return the same kind.
+
+    Methods are wrapped when a class is created, as scikit-learn does for `set_output`, so that
+    estimators need no code for it. Only `fit` converts arrays itself.
+    """
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        answer_in_kind(cls)
+        for name, method in list(vars(cls).items()):
+            if name.startswith("_") or name == "fit" or not inspect.isfunction(method):
+                continue
+            if list(inspect.signature(method).parameters)[1:2] == ["X"]:
+                setattr(cls, name, in_kind_of_rows(method))
 
 
 class Storable(Surface):
@@ -195,11 +244,6 @@ class NumbersRegressor(RegressorMixin, Surface):
         """R² of the predictions at X."""
         return float(super().score(X, y, sample_weight))
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 class ValidatedRegressor(NumbersRegressor):
     """Base of the regressors on numeric arrays: validates rows, shapes predictions."""
@@ -233,9 +277,7 @@ class ValidatedRegressor(NumbersRegressor):
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
-        used = weights > 0  # rows of weight zero are dropped
-        if not used.any():
-            raise ValueError("sample_weight must be positive for at least one row")
+        used = used_rows(weights)
         same = np.all(weights[used] == 1.0)
         return data._replace(weights=None if same else weights).take(used)
 
@@ -270,6 +312,11 @@ class ValidatedRegressor(NumbersRegressor):
             raise ValueError(f"its target has {self._target.n_columns} columns, not {n_outputs}")
         if self.n_features_in_ != n_features or not n_features:
             raise ValueError(f"n_features_in_={self.n_features_in_} does not fit its rows")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
 @estimator

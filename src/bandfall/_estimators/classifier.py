@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 class BandfallClassifier(ClassifierMixin, SelfTuning):
     """Kernel classification with nothing to tune.
 
-    Uses the search of `BandfallRegressor`, judged by log-loss. Paths with a falling bandwidth train
-    on one column per class: its indicator minus its share of the training rows. Far from all
-    data these shares are the prediction, unless columns are steps or quantiles, which keep the
-    prediction at the edge of the data. The outputs become probabilities by clipping or by a
-    softmax with a temperature, whichever has the smaller log-loss on held-out rows.
-
-    Accepts raw tables with categories, dates and missing values; see the guide.
+    Uses the search of `BandfallRegressor`, judged by log-loss, and accepts the same tables. Paths
+    with a falling bandwidth train on one column per class: its indicator minus its share of the
+    training rows. Far from all data these shares are the prediction, unless columns are steps or
+    quantiles, which keep the prediction at the edge of the data. The outputs become probabilities
+    by clipping or by a softmax with a temperature, whichever has the smaller log-loss on held-out
+    rows.
 
     Parameters
     ----------
@@ -59,10 +58,9 @@ memory_budget, device, n_jobs, verbose
     best_score_ : float
         Minus the log-loss of the average on held-out rows.
     held_out_rows_, held_out_probabilities_ : ndarray
-        Row numbers of the held-out rows in X, and the probabilities given by models that had
-        not seen them.
+        Row numbers of the held-out rows in X, and probabilities by models that had not seen them.
     selection_ : dict of str to ndarray
-        Everything tried, one entry per trial, as in `BandfallRegressor`; the loss is the log-loss.
+        Everything tried, as in `BandfallRegressor`; the loss is the log-loss.
     n_features_in_, feature_names_in_
 
     Examples
@@ -90,7 +88,8 @@ memory_budget, device, n_jobs, verbose
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Probabilities in the order of `classes_`, shape (n_samples, n_classes)."""
-        return self._answers(X)
+        outputs = self._outputs(X)
+        return self.average_.target.answer(outputs)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Logarithms of the probabilities."""

@@ -25,7 +25,6 @@ from bandfall._closed_form import (
     ridge_coefficients,
     ridge_filter,
 )
-from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.base import (
     Count,
     Flag,
@@ -37,6 +36,7 @@ from bandfall._estimators.base import (
     number,
     validated,
 )
+from bandfall._estimators.input import as_numpy
 from bandfall._products import DenseOperator, check_dense_budget
 from bandfall._typing import Array, ArrayLike, State, Weights
 from bandfall.descent._centring import column_means

@@ -15,26 +15,28 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
+from bandfall._checks import warn_caller
 from bandfall._estimators.base import (
     R2,
+    CallbackSupportMixin,
     Device,
     Flag,
     KernelRegressor,
     NotNegative,
     Positive,
+    Reports,
     Seed,
     TrainingData,
     estimator,
     number,
     validated,
+    with_callbacks,
 )
-from bandfall._estimators.progress import CallbackSupportMixin, Reports, with_callbacks
 from bandfall._estimators.view import Story
 from bandfall._files.atomic import check_writable
 from bandfall._files.checkpoint import check_named, load_path, save_path
 from bandfall._products import check_device
 from bandfall._typing import ArrayLike, State
-from bandfall._warnings import warn_caller
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
 from bandfall.descent._recorder import Snapshot, Watcher

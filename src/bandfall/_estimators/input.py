@@ -1,23 +1,43 @@
-"""Validation of the tables that users pass: frames or arrays, targets, weights and groups."""
+"""What users pass: arrays of any library, frames, targets, weights and groups, validated.
+
+Input arrays of any library are converted to NumPy arrays at the edge, and results for the rows of X
+are returned as the same kind of array as X, on the same device. Fitted attributes are always NumPy
+arrays. Blocks of dask arrays and dataframes stay on their workers, except in a fit, and predictions
+for them are dask arrays.
+"""
 
 from __future__ import annotations
 
+import copy
 import datetime
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._products.base import distinct_rows
+from bandfall._checks import warn_caller
+from bandfall._products.base import GIBIBYTE, distinct_rows
+from bandfall._products.dask_cluster import is_cluster, log
 from bandfall._targets import Target
 from bandfall._targets.losses import training_weights
 from bandfall._targets.numbers import check_variation
-from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
-from bandfall._warnings import warn_caller
+from bandfall._typing import Array, ArrayLike, Estimator, JsonDict, TableLike, Weights
 from bandfall.tables import Table, is_frame, prepare_table, read_table
 from bandfall.tables._table import is_missing
+
+if TYPE_CHECKING:
+    import torch
+    from dask.delayed import Delayed
+
+DaskRows: TypeAlias = Array  # a dask array, dataframe or series
 
 FLOATS = (np.float64, np.float32)
 _MANY_COPIES = 0.5  # share of all rows
@@ -104,11 +124,17 @@ def training_table(
     rows = TrainingTable(table, target, values, weights, known, dtype, ordered=time is not None)
     if weights is None:
         return rows
+    used = used_rows(weights)
+    rows = rows.take(used)
+    return replace(rows, numbers=None) if len(used) == len(values) else rows
+
+
+def used_rows(weights: np.ndarray) -> np.ndarray:
+    """Indices of the rows whose weight is not zero; raises ValueError if there are none."""
     used = np.flatnonzero(weights > 0)
     if not len(used):
         raise ValueError("sample_weight must be positive for at least one row")
-    rows = rows.take(used)
-    return replace(rows, numbers=None) if len(used) == len(values) else rows
+    return used
 
 
 def new_table(estimator: Estimator, X: TableLike) -> Table:
@@ -270,3 +296,147 @@ def check_distances(X: np.ndarray) -> None:
             f"X has values as large as {largest:.3g}, too large for distances in {X.dtype}, where "
             f"at most {allowed:.3g} is allowed; rescale the features"
         )
+
+
+def in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
+    """A method that accepts any kind of array X, and returns arrays of the same kind."""
+    at_once = "y" in inspect.signature(method).parameters  # scores need all rows
+
+    @wraps(method)
+    def wrapped(self: Estimator, *arguments: object, **named: object) -> object:
+        rows = arguments[0] if arguments else named.get("X")
+        if is_dask(rows) and not at_once:
+            others = {name: value for name, value in named.items() if name != "X"}
+            return _lazily(method, self, rows, *arguments[1:], **others)
+        arrays = {name: as_numpy(value) for name, value in named.items()}
+        return _in_kind(method(self, *map(as_numpy, arguments), **arrays), rows)
+
+    return wrapped
+
+
+def _in_kind(result: object, like: Array) -> object:
+    """Convert an array, or every array of an iterator, to the array type and device of `like`."""
+    if isinstance(result, Iterator):
+        return (_in_kind(part, like) for part in result)
+    if not isinstance(result, np.ndarray) or isinstance(like, np.ndarray) or is_dask(like):
+        return result
+    if _is_torch(like):
+        import torch
+
+        return torch.from_numpy(np.ascontiguousarray(result)).to(like.device)
+    if not hasattr(like, "__array_namespace__"):
+        return result
+    return like.__array_namespace__().asarray(result, device=like.device)
+
+
+def as_numpy(array: Array, budget: float = math.inf) -> Array:
+    """Convert tensors, dask collections and arrays of the array API to NumPy; keep anything else.
+
+    Tensors on a GPU are copied to the host, blocks on a cluster to this process. Masked values
+    become NaN. Raises MemoryError for a dask array of more bytes than the budget.
+    """
+    if isinstance(array, np.ma.MaskedArray) and array.dtype.kind in "biuf":
+        dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+        return np.ma.filled(array.astype(dtype), np.nan) if np.any(array.mask) else array.data
+    if _is_torch(array):
+        return array.detach().cpu().numpy()
+    if is_dask(array):
+        n_bytes = array.nbytes if hasattr(array, "chunks") else 0  # unknown of a dataframe
+        if n_bytes > budget:
+            raise MemoryError(
+                f"a fit gathers all rows in this process: this dask array has "
+                f"{n_bytes / GIBIBYTE:.3f} GiB, over the memory_budget of "
+                f"{budget / GIBIBYTE:.3f} GiB; raise memory_budget, or fit float32 or fewer rows"
+            )
+        log.info("gathering %d blocks", array.npartitions)
+        return array.compute()
+    if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
+        return array
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError):  # on a device NumPy cannot reach
+        return np.from_dlpack(array.to_device("cpu"))
+
+
+def _is_torch(array: object) -> TypeGuard[torch.Tensor]:
+    return type(array).__module__.split(".")[0] == "torch" and hasattr(array, "detach")
+
+
+def is_dask(rows: object) -> TypeGuard[DaskRows]:
+    """Whether rows are a dask array, dataframe or series."""
+    return type(rows).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(
+        rows, "to_delayed"
+    )
+
+
+def _lazily(
+    method: Callable[..., object],
+    estimator: Estimator,
+    rows: DaskRows,
+    *more: object,
+    **named: object,
+) -> object:
+    """The results of a method as dask arrays, computed block by block.
+
+    An iterator becomes a list, and a tuple stays a tuple; their arrays are computed together.
+    """
+    import dask
+    import dask.array
+
+    model = copy.copy(estimator)
+    if is_cluster(getattr(model, "device", None)):
+        model.device = None  # workers compute their blocks locally
+    is_array = hasattr(rows, "chunks")
+    example = np.zeros((1, *rows.shape[1:]), rows.dtype) if is_array else rows._meta_nonempty
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the example may look odd
+        template = method(model, example, *more, **named)
+        like = _joined(template)
+    blocks, sizes = _row_blocks(rows)
+    at_block = dask.delayed(_at_block, name="bandfall-predict", pure=False)
+    shared = dask.delayed(model, traverse=False)
+    answer = dask.array.concatenate(
+        [
+            dask.array.from_delayed(
+                at_block(shared, method.__name__, block, like[:0], more, named),
+                (size, *like.shape[1:]),
+                like.dtype,
+            )
+            for block, size in zip(blocks, sizes, strict=True)
+        ],
+        allow_unknown_chunksizes=True,
+    )
+    if isinstance(template, np.ndarray):
+        return answer
+    kind = tuple if isinstance(template, tuple) else list
+    return kind(answer[:, i] for i in range(like.shape[1]))
+
+
+def _at_block(
+    model: Estimator,
+    method: str,
+    block: Array,
+    nothing: np.ndarray,
+    more: tuple[object, ...],
+    named: JsonDict,
+) -> np.ndarray:
+    if not len(block):  # partitions may be empty, but estimators refuse empty tables
+        return nothing
+    return _joined(getattr(model, method)(block, *more, **named)).astype(nothing.dtype, copy=False)
+
+
+def _joined(answer: object) -> np.ndarray:
+    """One array with rows first; several arrays are stacked along the second axis."""
+    if isinstance(answer, Iterator | tuple | list):
+        return np.stack(list(answer), axis=1)
+    return np.asarray(answer)
+
+
+def _row_blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
+    """Delayed blocks of whole rows, and their numbers of rows, NaN if unknown."""
+    if not hasattr(rows, "chunks"):
+        blocks = rows.to_delayed()
+        return list(blocks), np.full(len(blocks), np.nan)
+    if rows.ndim > 1:
+        rows = rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1))
+    return list(rows.to_delayed().reshape(-1)), np.array(rows.chunks[0])

@@ -14,7 +14,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
-from bandfall._checks import ShapeChecker, check_number
+from bandfall._checks import ShapeChecker, check_number, warn_caller
 from bandfall._estimators.base import (
     R2,
     Count,
@@ -31,7 +31,6 @@ from bandfall._estimators.base import (
     validated,
 )
 from bandfall._typing import ArrayLike
-from bandfall._warnings import warn_caller
 from bandfall.descent._centring import column_means, column_norms
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""The base of the self-tuning estimators: parameters, `fit`, and what a fitted average can do."""
+"""The regressor that tunes itself, and what it shares with the classifier."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
+from functools import partial
 from html import escape
 from importlib import import_module
 from os import PathLike
@@ -14,16 +15,27 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall._checks import ShapeChecker, check_positions
-from bandfall._estimators.base import Count, Jobs, Seed, Storable, count, estimator, number
+from bandfall._checks import ShapeChecker, check_instance, check_positions, check_sizes, warn_caller
+from bandfall._estimators.base import (
+    CallbackSupportMixin,
+    Count,
+    Jobs,
+    NumbersRegressor,
+    Seed,
+    Storable,
+    count,
+    estimator,
+    number,
+    with_callbacks,
+)
 from bandfall._estimators.input import new_table
-from bandfall._estimators.progress import CallbackSupportMixin, with_callbacks
 from bandfall._estimators.view import Story, text_of
 from bandfall._models.average import Average
+from bandfall._models.intervals import Intervals
 from bandfall._models.member import Member
 from bandfall._products import Backend, resolve_backend
-from bandfall._targets import Target
-from bandfall._typing import ArrayLike, JsonDict, State
+from bandfall._targets import Numbers, Target
+from bandfall._typing import ArrayLike, JsonDict
 from bandfall.descent import Path
 from bandfall.kernels._kernel import Kernel, KernelLike
 from bandfall.tables import TableEncoder
@@ -39,7 +51,7 @@ if TYPE_CHECKING:
 
 @estimator
 class SelfTuning(CallbackSupportMixin, Storable):
-    """Fits an average of paths that held-out rows choose; subclasses define the target."""
+    """Fits an average of paths that held-out rows choose; `target_kind` says what is predicted."""
 
     target_kind: ClassVar[type[Target]]
     _shortest: ClassVar[float] = 0.5  # seconds
@@ -86,15 +98,15 @@ class SelfTuning(CallbackSupportMixin, Storable):
         Parameters
         ----------
         X : array-like, frame or dict of columns of shape (n_samples, n_features)
-            May hold missing values; a frame may hold categories, text, dates and booleans.
+            May hold missing values; frames may hold categories, text, dates and booleans.
         y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             How much each row counts, relative to the others. A row that outweighs all others
             counts as a tenth of the held-out evidence, and in training 100 times that.
         groups : array-like of shape (n_samples,), optional
             The group (a patient, a site) of each row. Rows of a group are held out together, so
-            that models are judged, and intervals are calibrated, on groups that they have not
-            seen. Without groups, rows are held out one by one, even if they are equal.
+            that models are judged, and intervals calibrated, on groups that they have not seen.
+            Without groups, rows are held out one by one, even if they are equal.
         time : str or array-like of shape (n_samples,), optional
             When each row was observed: a column of X, or numbers or dates. The latest rows are
             held out, so that scores and intervals are those of later rows. A column of X remains a
@@ -102,10 +114,6 @@ class SelfTuning(CallbackSupportMixin, Storable):
         checkpoint : path, optional
             A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
             interrupted, running it again repeats the search, but trains no leaf twice.
-
-        Returns
-        -------
-        self
         """
         self._validate_params()
         from bandfall._estimators.training import train  # predictions need no search
@@ -122,8 +130,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
         """The settings of the search and of the final fits."""
         from bandfall._search.settings import Settings
 
-        settings = Settings(max_rounds=self.max_rounds, n_members=self.n_members)
-        return settings.up_to(self.search_rows)
+        return Settings(max_rounds=self.max_rounds, n_members=self.n_members).up_to(
+            self.search_rows
+        )
 
     @property
     def _clock(self) -> Clock:
@@ -131,11 +140,6 @@ class SelfTuning(CallbackSupportMixin, Storable):
         from bandfall._search.clock import Clock
 
         return Clock(self.max_seconds and max(self.max_seconds, self._shortest))
-
-    def _fitted_state(self) -> State:
-        """Fitted attributes, with which callbacks make a copy that predicts."""
-        kept = {*self.get_params(), "_skl_callbacks"}
-        return {name: value for name, value in vars(self).items() if name not in kept}
 
     @property
     def members_(self) -> list[Member]:
@@ -172,11 +176,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
         This is the distance to the nearest training row, shape (n_samples,), scaled so that 99 % of
         rows like the training rows are below 1. Predictions for rows well above 1 are guesses: they
-        approach the mean, or stay as at the edge of the data if columns are steps or quantiles.
-
-        The metric is that of the heaviest member with plain ("standard") columns, or of the
-        heaviest member if none has plain columns. Other encodings clip values to the range of
-        the training rows.
+        approach the mean, or stay as at the edge of the data if columns are steps or quantiles. The
+        metric is that of the heaviest member with plain ("standard") columns, if there is one,
+        because other encodings clip values to the range of the training rows.
         """
         columns = self._columns(X)
         return self.average_.novelty(columns, backend=self._backend)
@@ -188,7 +190,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         and the members of the average with their weights.
         """
         check_is_fitted(self)
-        return f"{self!r}\n{text_of(self._story(), self.best_score_)}"
+        return f"{self!r}\n{self._words}"
 
     def plot(self) -> Figure:
         """Draw one figure: held-out predictions, importances, and the heaviest member's path.
@@ -201,26 +203,25 @@ class SelfTuning(CallbackSupportMixin, Storable):
         return figure
 
     def __str__(self) -> str:
-        return self.summary() if self._described else repr(self)
+        return self.summary() if self._words else repr(self)
 
     def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + self._summary_html
+        return super()._repr_html_inner() + self._summary_html()
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
-            bundle["text/html"] += self._summary_html
+            bundle["text/html"] += self._summary_html()
         return bundle
 
-    @property
-    def _described(self) -> bool:
-        """Whether `fit` has come to its end."""
-        return "feature_importances_" in vars(self)
+    def _summary_html(self) -> str:
+        return f"<pre>{escape(self._words)}</pre>" if self._words else ""
 
     @property
-    def _summary_html(self) -> str:
-        text = text_of(self._story(), self.best_score_) if self._described else ""
-        return f"<pre>{escape(text)}</pre>" if text else ""
+    def _words(self) -> str:
+        """The summary without the name of the estimator; empty before the end of `fit`."""
+        fitted = "feature_importances_" in vars(self)
+        return text_of(self._story(), self.best_score_) if fitted else ""
 
     def _story(self) -> Story:
         """See `story_of`."""
@@ -255,11 +256,6 @@ class SelfTuning(CallbackSupportMixin, Storable):
         columns = self._columns(X)
         return self.average_.evaluate(columns, backend=self._backend)
 
-    def _answers(self, X: ArrayLike) -> np.ndarray:
-        """Predictions or probabilities at new rows."""
-        outputs = self._outputs(X)
-        return self.average_.target.answer(outputs)
-
     def _staged_answers(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Answers after every stage of training."""
         columns = self._columns(X)
@@ -283,8 +279,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         if names is not None and known is not None and known != names.tolist():
             raise ValueError("an encoder does not fit feature_names_in_")
         self._check_rows(average.n_rows)
-        shapes = ShapeChecker(d=self.n_features_in_)
-        shapes("feature_importances_", self.feature_importances_, "d", allowed="any")
+        check_shapes = ShapeChecker(d=self.n_features_in_)
+        check_shapes("feature_importances_", self.feature_importances_, "d", allowed="any")
         for name, column in self.selection_.items():
             if column.ndim != 1:
                 raise ValueError(f"selection_[{name!r}] must be a column")
@@ -307,6 +303,224 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        tags.target_tags.multi_output = self.target_kind is Numbers
         return tags
+
+
+class BandfallRegressor(NumbersRegressor, SelfTuning):
+    """Kernel regression with nothing to tune.
+
+    Trains with a falling bandwidth, as `KernelDescentRegressor` does, and uses held-out rows to
+    choose everything else: how columns are encoded, how much each direction counts (a metric), the
+    kernel, how fast the bandwidth falls and when to stop. The model is a weighted average of the
+    best candidates. Accepts raw tables with categories, dates and missing values; see the guide.
+
+    Parameters
+    ----------
+    kernels : str or sequence of str, optional
+        Kernels to try under every encoding. By default each encoding has its own: the Gaussian,
+        exp(−u^1.4), and Laplace kernels in the 1-norm and 1.25-norm.
+    max_rounds : int >= 0, default=10
+        Maximum number of rounds of learning the metric; with 0 all columns count alike.
+    n_members : int >= 1, default=4
+        Maximum number of models to average.
+    search_rows : int, default=10000
+        Maximum number of rows that candidates are trained on. The chosen ones are trained on all.
+    leaf_rows : int, default=10000
+        Maximum number of rows to train on at a time. A larger table is divided into leaves, each
+        with its own model and metric, and neighbouring leaves are blended.
+    max_seconds : float > 0, optional
+        Time limit for the whole fit, at least half a second. A fit may exceed it by about a second
+        or a fifth, whichever is longer. Time in which other programs use the processor does not
+        count, up to half of the limit, and work that has begun is completed. Rows, encodings,
+        trials or members that do not fit are left out; `skipped_` lists them.
+    missing : str or list of str, optional
+        Words that stand for a missing value in columns of text. The usual ones ("n/a", "?"), and
+        a few words among many numbers, are recognised anyway.
+    random_state : int, RandomState or None, default=0
+        Seed for choosing the held-out rows. The same seed gives the same model.
+    memory_budget : int, default=2**30
+        Bytes for kernel matrices.
+    device : {"auto", None, "cpu", "cuda", "cuda:N", "dask"} or address, default="auto"
+        Where to compute. None and "cpu" use NumPy, "cuda" torch on a GPU. "auto" uses a GPU, if
+        there is one, for more than 2,000 rows. "dask" uses the workers of the current Dask
+        client, "tcp://host:8786" those of the scheduler there.
+    n_jobs : int, optional
+        Number of models to train at a time; by default one per core if that is faster.
+        The model does not depend on it.
+    verbose : int or bool, default=0
+        1 prints to standard error whenever something better is found, 2 prints all trials.
+
+    Attributes
+    ----------
+    average_ : bandfall._models.average.Average
+        The fitted model: members, encoders and target.
+    members_ : list of Member
+        The models that are averaged, heaviest first: candidate, root, path, weight.
+    encoders_ : dict of str to TableEncoder
+        How the columns are encoded for the members.
+    path_, metric_ : Path, ndarray
+        Path of the heaviest member, over its encoded, scaled columns and for the target in standard
+        deviations, and root of its metric.
+    best_params_ : dict
+        Encoding, n_rounds, kernel, min_speed and max_r2 of the heaviest member.
+    best_score_ : float
+        R² of the average on held-out rows.
+    held_out_rows_, held_out_predictions_, held_out_residuals_ : ndarray
+        Row numbers of the held-out rows in X (a row may occur twice), predictions for them by
+        models that had not seen them, and y minus these predictions, in the units of y.
+    interval_ : dict
+        How `predict_interval` works: method ("constant", or what the size of errors depends on:
+        "prediction", "metric"), bandwidth (of the smoother of sizes), gain (relative improvement
+        of the interval score on held-out rows over constant widths), n_rows (held out).
+    selection_ : dict of str to ndarray
+        Everything tried, one entry per trial: encoding, n_rounds, kernel, min_speed; loss (mean
+        of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
+        (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
+        over folds). ``pandas.DataFrame(selection_)`` makes a table.
+    skipped_ : list of str
+        Trials, members or rows that were left out because of `max_seconds` or because a callback
+        ended the search; empty otherwise.
+    leaks_ : dict of str to str
+        Features that predict held-out rows almost alone, each with a sentence that `fit` warns of.
+    feature_importances_ : ndarray of shape (n_features,)
+        Root mean square of the prediction's change along each feature, in standard deviations
+        of its encoded columns; sums to 1.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from bandfall import BandfallRegressor
+    >>> X, y = make_friedman1(200, n_features=7, random_state=0)
+    >>> model = BandfallRegressor().fit(X[:150], y[:150])
+    >>> bool(model.score(X[150:], y[150:]) > 0.9)
+    True
+    """
+
+    average_: Average[Numbers]
+    target_kind = Numbers
+    _intervals: Intervals
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predictions at rows of X, in the shape of y."""
+        outputs = self._outputs(X)
+        return self.average_.target.answer(outputs)
+
+    def predict_interval(self, X: ArrayLike, coverage: ArrayLike = 0.9) -> np.ndarray:
+        """Intervals that contain the target of a new row with a promised probability.
+
+        This is conformal prediction from the errors on held-out rows (see `interval_`). The promise
+        holds on average over new rows from the same source as the training rows.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+        coverage : float in (0, 1) or sequence of c of them, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, c) for a sequence
+            Lower and upper ends; with several targets (n_samples, n_outputs, 2[, c]). If there
+            are too few held-out rows for a coverage, they are infinite, with a warning.
+        """
+        coverages = _checked_levels("coverage", coverage)
+        tails = 0.5 - 0.5 * coverages
+        ends = self.predict_quantiles(X, np.concatenate([tails, 0.5 + 0.5 * coverages]))
+        ends = ends.reshape(*ends.shape[:-1], 2, len(coverages))
+        return ends[..., 0] if np.ndim(coverage) == 0 else ends
+
+    def predict_quantiles(self, X: ArrayLike, levels: ArrayLike) -> np.ndarray:
+        """Conservative quantiles of the target at new rows: they err away from the median.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+        levels : float in (0, 1) or sequence of c of them
+
+        Returns
+        -------
+        ndarray in the shape of `predict`, with a last axis of size c for a sequence
+        """
+        columns = self._columns(X)
+        offsets = self._intervals.offsets(_checked_levels("levels", levels))
+        if not np.all(np.isfinite(offsets)):
+            warn_caller(
+                f"{self._intervals.n_rows:,} held-out rows are too few for this coverage; "
+                "some ends are infinite"
+            )
+        ends = self._intervals.quantiles(self.average_, columns, offsets, backend=self._backend)
+        return ends[..., 0] if np.ndim(levels) == 0 else ends
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
+        """Predictions during training, from the simplest model to the final one.
+
+        The member with the most stages sets the pace; the stages of the others are spread evenly.
+        """
+        yield from self._staged_answers(X)
+
+    def gradient(self, X: ArrayLike) -> np.ndarray:
+        """∂f̂/∂x at rows of X, in the units of the features; NaN except for numbers and times.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
+        """
+        table = new_table(self, X)
+        columns, backend = self.average_.encode(table), self._backend
+        gradient = self.average_.gradient(table, columns, backend=backend)
+        outputs = partial(self.average_.evaluate, columns, backend=backend)
+        slopes = np.atleast_2d(self.average_.target.slopes(outputs))
+        gradient *= slopes[:, None]
+        return gradient[..., 0] if self.average_.target.ndim == 1 else gradient
+
+    @property
+    def held_out_predictions_(self) -> np.ndarray:
+        """Predictions for the held-out rows by models that had not seen them."""
+        return self._intervals.predictions
+
+    @property
+    def held_out_residuals_(self) -> np.ndarray:
+        """y minus these predictions."""
+        return self._intervals.residuals
+
+    @property
+    def interval_(self) -> JsonDict:
+        """How `predict_interval` computes intervals."""
+        return self._intervals.facts
+
+    def _story(self) -> Story:
+        held_out = self._intervals.predictions
+        return replace(super()._story(), intervals=self._intervals, held_out_answers=held_out)
+
+    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
+        evidence = rows.y, rows.evidence, rows.groups, rows.backend
+        self._intervals = Intervals.learned(
+            self.average_, tuned.held_out, tuned.predictions, *evidence
+        )
+        self.held_out_rows_ = self._numbers_given(self._intervals.rows)
+
+    def _check_loaded(self) -> None:
+        super()._check_loaded()
+        average, intervals = self.average_, self._intervals
+        check_instance("target", average.target, Numbers)
+        shapes = ShapeChecker(k=average.target.n_columns)
+        shapes("scores", intervals.scores, "m k")
+        scale = average.target.scale
+        check_sizes("one over scale", 1.0 / scale, 1.0)
+        check_sizes("residuals", intervals.residuals / scale)
+        check_sizes("weights", intervals.weights)
+        if np.ndim(intervals.predictions) != average.target.ndim:
+            raise ValueError("predictions do not have the shape of the target")
+        if not np.array_equal(self._numbers_given(intervals.rows), self.held_out_rows_):
+            raise ValueError("the rows of intervals are not held_out_rows_")
+        if intervals.method == "metric" and not average.complete:
+            raise ValueError("intervals depend on missing rows")
+
+
+def _checked_levels(name: str, levels: ArrayLike) -> np.ndarray:
+    values = np.asarray(levels, dtype=float).reshape(-1)
+    if np.ndim(levels) > 1 or not len(values) or not np.all((values > 0) & (values < 1)):
+        raise ValueError(f"{name}={levels!r} must be a number between 0 and 1, or a list of them")
+    return values

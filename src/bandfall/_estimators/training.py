@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+import math
+import sys
+import threading
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall._estimators.arrays import as_numpy
-from bandfall._estimators.base import chosen_kernels
-from bandfall._estimators.input import TrainingTable, training_table, warn_of_copies
-from bandfall._estimators.progress import FitProgress, Reports
+from bandfall._checks import warn_caller
+from bandfall._estimators.base import Reports
+from bandfall._estimators.input import (
+    TrainingTable,
+    as_numpy,
+    training_table,
+    warn_of_copies,
+)
 from bandfall._estimators.self_tuning import SelfTuning
+from bandfall._estimators.view import kernel_words
 from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
@@ -26,16 +35,15 @@ from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._products import NumpyBackend, resolve_backend
 from bandfall._search.averaging import Tuned
-from bandfall._search.candidates import trial_table
+from bandfall._search.candidates import Trial, trial_table
 from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock, coarse
 from bandfall._search.rows import Encoded, Rows, TargetEncoded
 from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
 from bandfall._targets.losses import evidence_weights
 from bandfall._threads import blas_threads_for
-from bandfall._typing import ArrayLike, TableLike, Weights
-from bandfall._warnings import warn_caller
-from bandfall.kernels._kernel import Kernel
+from bandfall._typing import ArrayLike, State, TableLike, Weights
+from bandfall.kernels._kernel import Kernel, get_kernel
 from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
 
@@ -65,6 +73,8 @@ _SHARE = 0.2  # of the time limit, for encoding
 _PROBED_ROWS, _PROBED_CELLS = 100, 100_000
 _FEWEST_ROWS = 500
 _ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
+_LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
+_SILENCE = 1.75  # seconds without a message before the progress is printed
 
 
 def train(
@@ -77,7 +87,7 @@ def train(
     checkpoint: str | PathLike[str] | None,
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
-    kernels, clock = chosen_kernels(model.kernels), model._clock
+    kernels, clock = _chosen_kernels(model), model._clock
     store = None if checkpoint is None else LeafFolder(checkpoint)
     class_weight = getattr(model, "class_weight", None)
     X = as_numpy(X, model.memory_budget)
@@ -109,7 +119,7 @@ def train(
                 _summarise(fitted, target, rows, encoders, members, tuned, clock)
     model.__dict__.update(vars(fitted))
     progress.ended(model.skipped_)
-    reports.finish(model._fitted_state)
+    reports.finish(lambda: _fitted_state(model))
     if clock.pressed:
         raise KeyboardInterrupt
     if clock.left_out and not clock.interrupted:
@@ -121,6 +131,23 @@ def train(
             f"max_seconds={model.max_seconds:g} left out a part of the data: "
             f"{'; '.join(clock.left_out)}. Allow at least {max(seconds, 0.1):.2g} s more"
         )
+
+
+def _chosen_kernels(model: SelfTuning) -> tuple[Kernel, ...] | None:
+    """The distinct kernels to choose from; None for the default."""
+    if model.kernels is None:
+        return None
+    given = (model.kernels,) if isinstance(model.kernels, str | Kernel) else model.kernels
+    chosen = tuple(dict.fromkeys(get_kernel(kernel) for kernel in given))
+    if not chosen:
+        raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
+    return chosen
+
+
+def _fitted_state(model: SelfTuning) -> State:
+    """Fitted attributes, with which callbacks make a copy that predicts."""
+    kept = {*model.get_params(), "_skl_callbacks"}
+    return {name: value for name, value in vars(model).items() if name not in kept}
 
 
 def _encoding_seconds(table: Table, clock: Clock) -> float:
@@ -314,3 +341,110 @@ def _summarise(
     model.feature_importances_ = model.average_.importances(
         variances, lambda: clock.over, backend=rows.backend
     )
+
+
+class FitProgress:
+    """Reports a search to callbacks, and prints lines to standard error.
+
+    With `verbose` 1 it prints every improvement, with 2 every trial. It also prints the progress
+    whenever nothing else was printed for two seconds.
+    """
+
+    def __init__(self, reports: Reports, verbose: int, target: type[Target], clock: Clock) -> None:
+        self.clock = clock
+        self._reports, self._verbose, self._target = reports, int(verbose), target
+        self._start = self._last = monotonic()
+        self._least, self._n_trials, self._over = math.inf, 0, False
+        self._lock = threading.RLock()  # encodings are searched in parallel
+        self._ended = threading.Event()
+
+    def __enter__(self) -> FitProgress:
+        if self._verbose:
+            threading.Thread(target=self._break_silence, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+
+    def begins(self, n_rows: int, expected: Callable[[], float]) -> None:
+        """Announce before the search how long the final fits will take.
+
+        `expected` measures these seconds; it is called only if they will be shown.
+        """
+        bounded = self.clock.bounded
+        if bounded and not self._verbose and not self.clock.observed:
+            return
+        seconds = expected()
+        if seconds > 0.0:
+            self.clock.expect_final_fits(seconds)
+        if seconds < _LONG:
+            return
+        about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
+        self._say(about)
+        if not bounded and seconds >= _TOO_LONG:
+            warn_caller(f"{about}; limit it with max_seconds (in the shell --max-seconds)")
+
+    def tried(self, trial: Trial) -> bool:
+        """Report the best trial of a ladder of speeds; True if the search should end."""
+        with self._lock:
+            self._n_trials += 1
+            better, self._least = trial.loss < self._least, min(trial.loss, self._least)
+            if self._verbose > (not better):
+                self._say(self._words(trial, better))
+        return self._asked("trial")
+
+    def interrupted(self) -> bool:
+        """True if the fit should end; called after every stage of a long path."""
+        return self._asked("stage")
+
+    def chosen(self, tuned: Tuned, n_rows: int) -> None:
+        """The search is over; the chosen models are fitted to all rows next."""
+        n_members = len(tuned.members)
+        models = "1 model" if n_members == 1 else f"an average of {n_members} models"
+        tried = f"{self._n_trials} trials of {len(tuned.trials)} speeds"
+        self._say(f"{tried}; fitting {models} to {n_rows:,} rows")
+
+    def ended(self, skipped: list[str]) -> None:
+        """The fit is over."""
+        for what in skipped:
+            self._say(f"skipped: {what}")
+        self._say("done")
+
+    def _asked(self, task: str) -> bool:
+        """Report a task; True if a callback or Ctrl-C has asked the fit to end."""
+        self._over = self._reports.task(task) or self._over
+        return self._over or self.clock.interrupted
+
+    def _break_silence(self) -> None:
+        while not self._ended.wait(0.25):
+            if monotonic() - self._last >= _SILENCE and not self._ended.is_set():
+                share, left = self.clock.share(), self.clock.expected()
+                rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
+                self._say(f"{share:.0%} done{rest}" if share else "working")
+
+    def _words(self, trial: Trial, better: bool) -> str:
+        one = trial.candidate
+        details = [
+            kernel_words(one.kernel),
+            f"{one.encoding} columns",
+            f"speed {one.min_speed:g}",
+            *[f"round {one.n_rounds} of the metric"][: one.n_rounds],
+            *["scales by likelihood"][: one.likelihood],
+        ]
+        score = f"{self._target.measure} {getattr(trial, self._target.trial_column):.4f}"
+        new = "new best; " if better else ""
+        return f"trial {self._n_trials}: {score} on held-out rows ({new}{', '.join(details)})"
+
+    def _say(self, message: str) -> None:
+        if self._verbose:
+            with self._lock:
+                self._last = monotonic()
+                sys.stderr.write(f"[bandfall] {self._last - self._start:7.1f} s  {message}\n")
+
+
+def _minutes(seconds: float) -> str:
+    """An estimate in words, with one or two digits."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.0f} hours"

@@ -6,12 +6,12 @@ import os
 import pathlib
 from typing import BinaryIO, TypeVar
 
+from bandfall._checks import warn_caller
 from bandfall._files.atomic import check_writable, write_atomically
 from bandfall._files.codec import decode, encode
 from bandfall._files.container import Arrays, ModelFileError, pack, unpack
 from bandfall._files.model_file import PathLike, read_named, written_by
 from bandfall._models.member import FittedLeaf
-from bandfall._warnings import warn_caller
 from bandfall.descent import Path
 
 Part = TypeVar("Part", Path, FittedLeaf)

@@ -28,11 +28,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandfall._checks import check_number
+from bandfall._checks import check_number, warn_caller
 from bandfall._closed_form import euler_filter
 from bandfall._products import KernelOperator, largest_eigenvalue
 from bandfall._products.base import BOUND_PRODUCTS
-from bandfall._warnings import warn_caller
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import Decay
 from bandfall.descent._recorder import Recorder

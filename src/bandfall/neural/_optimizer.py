@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bandfall._checks import check_choice, check_flag, check_number
+from bandfall._checks import check_choice, check_flag, check_number, warn_caller
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall._typing import ArrayLike, State
-from bandfall._warnings import warn_caller
 from bandfall.neural._step import tangent_step, uniform_anchors
 from bandfall.neural._tangent import TangentModel
 

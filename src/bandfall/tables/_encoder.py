@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bandfall._checks import check_choice
+from bandfall._checks import check_choice, warn_caller
 from bandfall._typing import DTypeLike, TableLike, Weights
-from bandfall._warnings import warn_caller
 from bandfall.tables._categories import (
     OneHot,
     TargetMeanAndSize,

@@ -8,8 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker
-from bandfall._warnings import warn_caller
+from bandfall._checks import ShapeChecker, warn_caller
 from bandfall.tables import _text as text
 from bandfall.tables._numbers import is_constant
 from bandfall.tables._table import Column, Reading, Table, categories, label

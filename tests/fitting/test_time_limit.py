@@ -15,7 +15,7 @@ from bandfall._files import dump_bytes, load_bytes
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search.clock import FINAL_FITS, Clock, work
-from bandfall._search.pace import PathSeconds
+from bandfall._search.pace import path_seconds
 from bandfall._search.rows import Encoded, Rows
 from bandfall.descent import Status
 
@@ -96,8 +96,10 @@ def test_limited_fits_are_equal_at_paces_that_differ_a_little(n_jobs, monkeypatc
     X, y = make_friedman1(900, n_features=5, noise=1.0, random_state=1)
     models = []
     for pace in (1.3e-4, 1.5e-4):
-        seconds, ladder = (pace, pace, pace), (150 * pace, work(400))
-        monkeypatch.setattr("bandfall._search.pace._seconds", lambda *_, seconds=seconds: seconds)
+        path, ladder = 566 * pace, (150 * pace, work(400))
+        monkeypatch.setattr(
+            "bandfall._fitting.members.path_seconds", lambda *_, path=path: lambda n_rows: path
+        )
         monkeypatch.setattr(
             "bandfall._search.pace._ladder_seconds", lambda *_, ladder=ladder: ladder
         )
@@ -139,14 +141,12 @@ def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows):
 
 def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
     X, y = rows
-    views = {"standard": Encoded(X)}
-    for budget, most in ((2**30, 10**4), (2**16, 100)):
-        given = Rows(views, y[:, None], np.arange(120), backend=NumpyBackend(budget))
-        path = PathSeconds.measured(given, Candidate(), 100)
-        assert path.kept > 0
-        assert path.most_kept > most if budget == 2**30 else path.most_kept <= most
-        assert path.of(path.most_kept) == path.kept
-        assert path.of(path.most_kept + 1) == path.recomputed
+    ticks = iter([0, 1, 11, 12] * 3)  # 1 s to prepare, 10 to evaluate, 1 to repeat a product
+    given = Rows({"standard": Encoded(X)}, y[:, None], np.arange(120), backend=NumpyBackend(2**20))
+    seconds = path_seconds(given, Candidate(), 100, lambda: next(ticks))
+    n_bandwidths, n_products = given.settings.usual_path
+    assert seconds(100) == 1 + 10 * n_bandwidths + n_products
+    assert seconds(10_000) == 1 + 10 * n_bandwidths + 10 * n_products
 
 
 def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):

@@ -372,12 +372,7 @@ class FitProgress:
         `expected` measures these seconds; it is called only if they will be shown.
         """
         bounded = self.clock.bounded
-        if bounded and not self._verbose and not self.clock.observed:
-            return
-        seconds = expected()
-        if seconds > 0.0:
-            self.clock.expect_final_fits(seconds)
-        if seconds < _LONG:
+        if (bounded and not self._verbose) or (seconds := expected()) < _LONG:
             return
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
         self._say(about)

@@ -23,7 +23,7 @@ from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
 from bandfall._search.metrics import roots_of
-from bandfall._search.pace import Now, PathSeconds
+from bandfall._search.pace import Now, path_seconds
 from bandfall._search.parts import Part
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
@@ -119,9 +119,9 @@ def expected_seconds(rows: Rows, n_members: int, now: Now = time.monotonic) -> f
     growth = rows.final_share(len(rows)) * (len(rows) / settings.probed_rows) ** 2
     n_together = min(len(rows), rows.leaf_rows)
     # The first products of a process also load libraries, compile loops and start a GPU.
-    PathSeconds.measured(rows, Candidate(next(iter(rows.views))), settings.quick_rows, now)
+    path_seconds(rows, Candidate(next(iter(rows.views))), settings.quick_rows, now)
     paths = [
-        PathSeconds.measured(rows, Candidate(encoding), settings.probed_rows, now).of(n_together)
+        path_seconds(rows, Candidate(encoding), settings.probed_rows, now)(n_together)
         for encoding in rows.views
     ]
     return n_members * growth * float(np.mean(paths))
@@ -145,11 +145,11 @@ def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> _Plan:
         return _Plan(rows, _some_rows(rows, min(n, settings.probed_rows), 0.0, clock), 1)
     n_probed = min(n, settings.quick_rows)
     candidate = tuned.members[0][0].candidate
-    path = PathSeconds.measured(rows, candidate, n_probed, clock.stopwatch)
+    path = path_seconds(rows, candidate, n_probed, clock.stopwatch)
 
     def seconds(n_rows: int) -> float:
         """Of one member."""
-        pace = path.of(min(n_rows, rows.leaf_rows)) / n_probed**2
+        pace = path(min(n_rows, rows.leaf_rows)) / n_probed**2
         return max(rows.final_share(n_rows) * pace * n_rows**2, 1e-9)
 
     if n > rows.leaf_rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -25,40 +25,37 @@ from bandfall.kernels._kernel import Kernel
 Now: TypeAlias = Callable[[], float]  # seconds
 
 
-@dataclass(frozen=True)
-class PathSeconds:
-    """Seconds that a path over some rows takes.
+def path_seconds(
+    rows: Rows, candidate: Candidate, n_probed: int, now: Now = time.monotonic
+) -> Callable[[int], float]:
+    """Seconds for a path over so many rows, at the pace of a few products over `n_probed` of them.
 
-    The pace of a search does not predict this: its paths end early, and its matrices are kept.
+    The pace of a search does not predict this: its paths end early. K is kept between products if
+    it fits the memory budget, and evaluated for each otherwise.
     """
+    some = np.linspace(0, len(rows) - 1, n_probed).astype(int)
+    X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
+    measured = []
+    for _ in range(3 if n_probed <= rows.settings.quick_rows else 1):
+        times = [now()]
+        with operator_over(
+            rows.backend, X, candidate.kernel, n_columns=rows.y.shape[1]
+        ) as operator:
+            bandwidth, columns = operator.max_distance(), operator.array(rows.y[some])
+            with rows.backend.threads(n_probed):
+                for fraction in (1.0, 0.5, 0.5):
+                    operator.numpy(operator.product(fraction * bandwidth, columns))
+                    times.append(now())
+        measured.append(np.diff(times))
+    once, evaluated, repeated = np.min(measured, axis=0)  # other programs disturb few rows most
+    n_bandwidths, n_products = rows.settings.usual_path
 
-    kept: float  # seconds if the kernel matrix is kept between products
-    recomputed: float  # seconds if it is evaluated for every product
-    most_kept: int  # number of rows up to which it is kept
+    def seconds(n_rows: int) -> float:
+        kept = symmetric_bytes(n_rows, X.dtype) <= rows.backend.budget
+        products = n_products * (repeated if kept else evaluated)
+        return float(once + n_bandwidths * evaluated + products)
 
-    @classmethod
-    def measured(
-        cls, rows: Rows, candidate: Candidate, n_rows: int, now: Now = time.monotonic
-    ) -> PathSeconds:
-        """Measured with a few products over `n_rows` of the rows."""
-        once, evaluated, repeated = _seconds(
-            rows, candidate.encoding, candidate.kernel, n_rows, 1, now
-        )
-        n_bandwidths, n_products = rows.settings.usual_path
-        first = np.arange(1)
-        dtype = rows.views[candidate.encoding].columns(first, first[:0])[0].dtype
-        most = math.isqrt(rows.backend.budget // dtype.itemsize)
-        while symmetric_bytes(most, dtype) > rows.backend.budget:
-            most -= 1
-        return cls(
-            once + n_bandwidths * evaluated + n_products * repeated,
-            once + (n_bandwidths + n_products) * evaluated,
-            most,
-        )
-
-    def of(self, n_rows: int) -> float:
-        """Seconds at the pace of a path over `n_rows` rows."""
-        return self.kept if n_rows <= self.most_kept else self.recomputed
+    return seconds
 
 
 def affordable_settings(
@@ -115,28 +112,3 @@ def _ladder_seconds(
         train(some[:6])
     seconds = min(train(some) for _ in range(2))
     return seconds, work(n_rows - math.ceil(n_rows / 3))
-
-
-def _seconds(
-    rows: Rows, encoding: str, kernel: Kernel, n_rows: int, n_speeds: int, now: Now
-) -> tuple[float, float, float]:
-    """Seconds for preparation, for a product at a new bandwidth, and for one more product there.
-
-    The least of a few measurements on few rows, where other programs disturb most.
-    """
-    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
-    X, _ = rows.views[encoding].columns(some, np.arange(0))
-    n_columns = n_speeds * rows.y.shape[1]
-    measured = []
-    for _ in range(3 if n_rows <= rows.settings.quick_rows else 1):
-        times = [now()]
-        with operator_over(rows.backend, X, kernel, n_columns=n_columns) as operator:
-            bandwidth = operator.max_distance()
-            columns = operator.array(np.tile(rows.y[some], (1, n_speeds)))
-            with rows.backend.threads(n_rows):
-                for fraction in (1.0, 0.5, 0.5):
-                    operator.numpy(operator.product(fraction * bandwidth, columns))
-                    times.append(now())
-        measured.append(np.diff(times))
-    once, evaluated, repeated = np.min(measured, axis=0)
-    return float(once), float(evaluated), float(repeated)

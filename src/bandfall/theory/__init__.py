@@ -11,14 +11,6 @@ from bandfall.theory._bound import (
     path_gradient_bound,
     residual_bound,
 )
-from bandfall.theory._complexity import (
-    StagedDegreesOfFreedom,
-    degrees_of_freedom,
-    flow_degrees_of_freedom,
-    kernel_eigenvalues,
-    ridge_degrees_of_freedom,
-    staged_degrees_of_freedom,
-)
 from bandfall.theory._shift import (
     KernelMoments,
     ShiftRegions,
@@ -28,9 +20,15 @@ from bandfall.theory._shift import (
     shift_regions,
 )
 from bandfall.theory._spectrum import (
+    StagedDegreesOfFreedom,
+    degrees_of_freedom,
+    flow_degrees_of_freedom,
+    kernel_eigenvalues,
     mean_smallest_eigenvalue,
     path_smallest_eigenvalue,
+    ridge_degrees_of_freedom,
     smallest_eigenvalue,
+    staged_degrees_of_freedom,
 )
 from bandfall.theory._trajectory import fine_log, r2_acceleration, r2_speed
 

@@ -82,17 +82,6 @@ def residual_bound(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     time : ndarray of shape (M + 1,)
         Start of every step, and the end.
     bound : ndarray of shape (M + 1,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor
-    >>> from bandfall.theory import residual_bound
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
-    >>> time, bound = residual_bound(model)
-    >>> bool(np.sqrt(1 - model.path_.r2) <= bound[-1])
-    True
     """
     path = trained_path(path)
     trajectory = Trajectory.from_path(path)
@@ -150,15 +139,10 @@ def generalization_bound(
         E|ε|; for normal noise of standard deviation s it is s·√(2/π).
         With both given, C = L (1/n) Σ ‖x* − xᵢ‖ + E|ε|; otherwise C is NaN.
     residual : {"bound", "measured"}
-        "bound" is Equation 5. "measured" stops the proof one line earlier. It uses the residual
-        norm observed in training instead of Lemma 1's bound, which gives the smaller terms
-        ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
+        "bound" is Equation 5. "measured" uses the residual norm observed in training instead of
+        Lemma 1's bound, for the smaller terms ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
     n_times : int
         Most steps of the log to report, the first and the end among them.
-
-    Returns
-    -------
-    GeneralizationBound
 
     Notes
     -----
@@ -188,16 +172,23 @@ def generalization_bound(
     else:
         norm = np.exp(-exponent)
         # ∫ e^{−s τ} dτ over one step is duration · φ₁(−s · duration).
-        growth = np.diff(exponent)
-        integrals = norm[:-1] * trajectory.duration * flow_filter(growth, 1.0)
+        integrals = norm[:-1] * trajectory.duration * flow_filter(np.diff(exponent), 1.0)
     mean_shift = _mean_shift(path, trajectory, at, new)
-    scale = _target_scale(path)
-    time = trajectory.time[at]
+    weights = row_weights(path.weights, len(path.X))
+    # several targets have unit norm in training
+    scale = 1.0 if len(path.scale) > 1 else float(path.scale[0]) / math.sqrt(weights.sum())
+    constant = np.full(len(new), np.nan)
+    if derivative_bound is not None and noise is not None:
+        X = np.asarray(path.X, dtype=np.float64)
+        centre = X.mean(axis=0)
+        distance = EUCLIDEAN.block(new - centre, X - centre) @ weights / math.fsum(weights)
+        slope = non_negative(derivative_bound, "derivative_bound")
+        constant = slope * distance + non_negative(noise, "noise")
     return GeneralizationBound(
-        time=time,
+        time=trajectory.time[at],
         training=scale * norm[at],
-        shift=scale * mean_shift * trajectory.cumulative(integrals)[at, None],
-        constant=_constant(path, new, derivative_bound, noise),
+        shift=scale * mean_shift * np.append(0.0, np.cumsum(integrals))[at, None],
+        constant=constant,
         mean_smallest_eigenvalue=mean_smallest[at],
         mean_kernel_shift=mean_shift,
         scale=scale,
@@ -212,27 +203,6 @@ def _mean_shift(path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndar
     by_bandwidth = trajectory.integral_by_bandwidth(trajectory.residual_integral, at)
     by_bandwidth[0, trajectory.bandwidth_index[0]] = 1.0  # the limit of the mean at time 0
     return by_bandwidth @ shift / by_bandwidth.sum(axis=1, keepdims=True)
-
-
-def _target_scale(path: Path) -> float:
-    """‖y‖/√n for one target; 1 for several, which have unit norm in training."""
-    if len(path.scale) > 1:
-        return 1.0
-    return float(path.scale[0]) / math.sqrt(row_weights(path.weights, len(path.X)).sum())
-
-
-def _constant(
-    path: Path, new: np.ndarray, derivative_bound: float | None, noise: float | None
-) -> np.ndarray:
-    """C of Equation 5: L · mean distance + E|ε|; NaN if L or E|ε| is unknown."""
-    if derivative_bound is None or noise is None:
-        return np.full(len(new), np.nan)
-    slope = non_negative(derivative_bound, "derivative_bound")
-    weights = row_weights(path.weights, len(path.X))
-    X = np.asarray(path.X, dtype=np.float64)
-    centre = X.mean(axis=0)
-    distance = EUCLIDEAN.block(new - centre, X - centre) @ weights / math.fsum(weights)
-    return slope * distance + non_negative(noise, "noise")
 
 
 def gradient_bound(
@@ -251,9 +221,8 @@ def gradient_bound(
 
     ‖∂f̂/∂x‖ is Euclidean, whatever norm the kernel measures distances in. The last factor, 1 for
     p = 2, comes from that norm: the gradient of ‖z‖_p has the dual norm ‖·‖_{p/(p−1)} = 1, and
-    ‖g‖₂ ≤ d^(1/2 − 1/r) ‖g‖_r for r = p/(p − 1) ≥ 2, where 1/2 − 1/r = 1/p − 1/2. Equality holds
-    if all coordinates of z are equal. Kernels with an exponent below 1 are infinitely steep
-    at u = 0, so their bound is ∞.
+    ‖g‖₂ ≤ d^(1/2 − 1/r) ‖g‖_r for r = p/(p − 1) ≥ 2, where 1/2 − 1/r = 1/p − 1/2. Kernels with
+    an exponent below 1 are infinitely steep at u = 0, so their bound is ∞.
 
     Parameters
     ----------
@@ -294,23 +263,15 @@ def gradient_bound(
 
 
 def path_gradient_bound(path: PathSource) -> np.ndarray:
-    """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n d^(1/p − 1/2).
+    """Bounds on ‖∂f̂/∂x‖ of a path for all k targets: Σ_s (1/σ_s) ‖c_s‖ k′_max √n d^(1/p − 1/2).
 
-    The derivative is with respect to the path's own columns; if an estimator encodes features,
-    these are the encoded columns.
-
-    This applies the bound on ∂k/∂x in the proof of Proposition 4 to each stage, with its fitted
-    coefficients. Stages of bandwidth 0 are flat almost everywhere and are left out, as in
-    ``path.gradient``.
+    The bound on ∂k/∂x in the proof of Proposition 4, applied to each stage with its fitted
+    coefficients, with respect to the path's own (encoded) columns. Stages of bandwidth 0 are flat
+    almost everywhere and are left out, as in ``path.gradient``.
 
     Parameters
     ----------
     path : Path or estimator with ``path_``
-
-    Returns
-    -------
-    ndarray of shape (k,)
-        One bound per target.
     """
     path = as_path(path)
     used = [stage for stage in path.stages if stage.bandwidth > 0]
@@ -334,9 +295,7 @@ def _largest_slope(kernel: Kernel, shape: tuple[int, ...], bandwidths: np.ndarra
             f"the largest derivative of kernel {kernel.name!r} is unknown; give it as "
             "Kernel(..., max_derivative=...)"
         )
-    n_rows, n_features = shape
-    steepest = kernel.max_derivative * n_features ** (1.0 / kernel.geometry.p - 0.5)
+    steepest = kernel.max_derivative * shape[1] ** (1.0 / kernel.geometry.p - 0.5)
     with np.errstate(divide="ignore", invalid="ignore"):  # ∞/∞: a constant kernel is flat
-        return np.nan_to_num(
-            steepest * math.sqrt(n_rows) / np.asarray(bandwidths), nan=0.0, posinf=np.inf
-        )
+        slopes = steepest * math.sqrt(shape[0]) / bandwidths
+    return np.nan_to_num(slopes, nan=0.0, posinf=np.inf)

@@ -1,10 +1,10 @@
-"""Arguments of the theory functions: rows, bandwidths, weights, and a Path or a fitted model."""
+"""Arguments of the theory functions: rows, bandwidths, weights, a path or a fitted model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import numpy as np
@@ -26,12 +26,13 @@ def as_path(model: PathSource) -> Path:
     """The path of a fitted estimator, or the Path itself (a Path is its own ``path_``)."""
     model = best_model(model)
     path: Path | None = getattr(model, "path_", None)
-    if path is not None:
-        return path
-    hint = "it has no path_; is it fitted?"
-    if hasattr(model, "steps"):
-        hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
-    raise TypeError(f"expected a Path or an estimator with one, got {type(model).__name__}: {hint}")
+    if path is None:
+        hint = "it has no path_; is it fitted?"
+        if hasattr(model, "steps"):
+            hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
+        got = type(model).__name__
+        raise TypeError(f"expected a Path or an estimator with one, got {got}: {hint}")
+    return path
 
 
 def trained_path(model: PathSource) -> Path:
@@ -94,11 +95,8 @@ def row_weights(weights: ArrayLike | None, n_rows: int) -> np.ndarray:
 @contextmanager
 def operator_for(X: np.ndarray, kernel: Kernel, weights: Weights) -> Iterator[KernelOperator]:
     """Products with K(σ), or with S K(σ) S for S = diag(√w), in float64."""
-    with operator_over(HOST, X, kernel, np.float64) as operator:
-        yield operator if weights is None else WeightedOperator(operator, weights)
-
-
-def path_operator(path: Path) -> AbstractContextManager[KernelOperator]:
-    """The operator of a path's training, in float64."""
-    weights = None if path.weights is None else np.asarray(path.weights, dtype=np.float64)
-    return operator_for(np.asarray(path.X, dtype=np.float64), path.kernel, weights)
+    with operator_over(HOST, np.asarray(X, dtype=np.float64), kernel, np.float64) as operator:
+        if weights is None:
+            yield operator
+        else:
+            yield WeightedOperator(operator, np.asarray(weights, dtype=np.float64))

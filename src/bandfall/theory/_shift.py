@@ -31,10 +31,9 @@ def kernel_shift(
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Training rows.
     X_new : array-like of shape (m, d), or (d,) for one point
     kernel : str, Kernel or callable
-    bandwidth : float or array-like of any shape, in [0, ∞]
+    bandwidth : float or array-like, in [0, ∞]
     weights : array-like of shape (n,), optional
         A row of weight w counts as w equal rows.
 
@@ -61,10 +60,9 @@ def kernel_shift(
         column = operator.array(w[:, None])
         means = [operator.numpy(operator.product(b, column))[:, 0] / total for b in distinct]
     shift = np.empty((len(distinct), len(new)))
-    for part, distances in _distance_blocks(new, X, kernel):
-        for b, (value, mean) in enumerate(zip(distinct, means, strict=True)):
-            difference = kernel_matrix(kernel, distances, value) - mean
-            shift[b, part] = np.sqrt(total * (difference * difference @ w))
+    for part, b, k in _kernel_blocks(new, X, kernel, distinct):
+        difference = k - means[b]
+        shift[b, part] = np.sqrt(total * (difference * difference @ w))
     shift = shift[index.reshape(bandwidths.shape)]
     return shift[..., 0] if single else shift
 
@@ -92,14 +90,10 @@ def kernel_moments(
     X : array-like of shape (N, d), N ≥ 4
     kernel, bandwidth
         As for `kernel_shift`.
-
-    Returns
-    -------
-    KernelMoments
     """
-    u = _u_statistics(X, kernel, bandwidth, least=4)
+    pairs, squares, triples, quadruples = _u_statistics(X, kernel, bandwidth, least=4)
     # Moments of 1 − k, which has the same variance and covariance and does not cancel.
-    return KernelMoments(1.0 - u.mean, u.square - u.mean_square, u.product - u.mean_square)
+    return KernelMoments(1.0 - pairs, squares - quadruples, triples - quadruples)
 
 
 def expected_kernel_shift(
@@ -121,13 +115,9 @@ def expected_kernel_shift(
     X : array-like of shape (N, d), N ≥ 3
         A sample of the distribution.
     kernel, bandwidth
-        As for `kernel_shift`.
+        As for `kernel_shift`; the result has the shape of `bandwidth`.
     n_rows : int, optional
         n, the number of training rows of Δk₂; N by default.
-
-    Returns
-    -------
-    ndarray of the shape of `bandwidth`
 
     Examples
     --------
@@ -137,12 +127,12 @@ def expected_kernel_shift(
     >>> expected_kernel_shift(X, bandwidth=[0.0, 0.2, np.inf]).round(1)
     array([  1. , 203.4,   0. ])
     """
-    u = _u_statistics(X, kernel, bandwidth, least=3)
+    _, squares, triples, _ = _u_statistics(X, kernel, bandwidth, least=3)
     n = np.shape(X)[0] if n_rows is None else n_rows
     if n != int(n) or n < 1:
         raise ValueError(f"n_rows={n_rows!r} must be an integer of at least 1")
     # With d = k(0) − k: (E d)² + Var d = E d², and ς² − c = E d² − E d d′ ≥ 0.
-    return u.square + (n * n + n - 2.0) * np.maximum(u.square - u.product, 0.0)
+    return squares + (n * n + n - 2.0) * np.maximum(squares - triples, 0.0)
 
 
 class ShiftRegions(NamedTuple):
@@ -158,9 +148,8 @@ def shift_regions(
     """Split a curve Δk₂(σ) into its one-, peak- and zero-region (Section 3.3).
 
     The paper does not define where the regions end. Here, the one-region ends at the first
-    bandwidth with Δk₂ > 1 + `tolerance`, and the zero-region begins at the last
-    bandwidth with Δk₂ > 1 − `tolerance`. If there is no peak, both are at the last crossing of
-    1 − `tolerance`.
+    bandwidth with Δk₂ > 1 + `tolerance`, and the zero-region begins at the last one with
+    Δk₂ > 1 − `tolerance`. If there is no peak, both are at the last crossing of 1 − `tolerance`.
 
     Parameters
     ----------
@@ -170,10 +159,6 @@ def shift_regions(
         Δk₂ at these bandwidths, of one point or as a median over points, or the root of
         `expected_kernel_shift`.
     tolerance : float
-
-    Returns
-    -------
-    ShiftRegions
     """
     bandwidths = non_negative(bandwidths, "bandwidths")
     shift = np.asarray(shift, dtype=np.float64)
@@ -187,29 +172,19 @@ def shift_regions(
     return ShiftRegions(float(bandwidths[high[0]]) if len(high) else zero_above, zero_above)
 
 
-class _UStatistics(NamedTuple):
-    """E d, E d², E d d′ (one row shared) and (E d)² for d = k(0) − k."""
-
-    mean: np.ndarray
-    square: np.ndarray
-    product: np.ndarray
-    mean_square: np.ndarray
-
-
 def _u_statistics(
     X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike, least: int
-) -> _UStatistics:
+) -> tuple[np.ndarray, ...]:
+    """E d, E d², E d d′ (one row shared) and (E d)² for d = k(0) − k."""
     X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), non_negative(bandwidth, "bandwidth")
     n = len(X)
     if n < least:
         raise ValueError(f"X must have at least {least} rows; got {n}")
-    flat = bandwidths.ravel()
-    sums, squares = np.empty((2, len(flat), n))
-    for part, distances in _distance_blocks(X, X, kernel):
-        for b, value in enumerate(flat):
-            shortfall = 1.0 - kernel_matrix(kernel, distances, value)  # 0 on the diagonal
-            sums[b, part] = shortfall.sum(axis=1)
-            squares[b, part] = np.einsum("ij,ij->i", shortfall, shortfall)
+    sums, squares = np.empty((2, bandwidths.size, n))
+    for part, b, k in _kernel_blocks(X, X, kernel, bandwidths.ravel()):
+        shortfall = 1.0 - k  # 0 on the diagonal
+        sums[b, part] = shortfall.sum(axis=1)
+        squares[b, part] = np.einsum("ij,ij->i", shortfall, shortfall)
     pairs, square = sums.sum(axis=1), squares.sum(axis=1)
     triples = (sums * sums - squares).sum(axis=1)
     # (Σ_{i≠j} d_ij)² also counts pairs that share one row (in four ways) or both (in two).
@@ -218,15 +193,17 @@ def _u_statistics(
     with np.errstate(invalid="ignore", divide="ignore"):  # n = 3: no quadruple exists
         mean_square = quadruples / (n_pairs * (n - 2) * (n - 3))
     statistics = (pairs / n_pairs, square / n_pairs, triples / (n_pairs * (n - 2)), mean_square)
-    return _UStatistics(*(statistic.reshape(bandwidths.shape) for statistic in statistics))
+    return tuple(statistic.reshape(bandwidths.shape) for statistic in statistics)
 
 
-def _distance_blocks(
-    A: np.ndarray, B: np.ndarray, kernel: Kernel
-) -> Iterator[tuple[slice, np.ndarray]]:
-    """Distances ** kernel.power between rows of A and all of B, in row blocks that fit."""
+def _kernel_blocks(
+    A: np.ndarray, B: np.ndarray, kernel: Kernel, bandwidths: np.ndarray
+) -> Iterator[tuple[slice, int, np.ndarray]]:
+    """K between a block of rows of A, as many as fit, and B: (rows, number of bandwidth, K)."""
     centre = B.mean(axis=0)
     B = B - centre
     # 48 bytes per entry: distances, kernel block, difference, its square, and masks
     for part in row_blocks(len(A), rows_within(HOST.budget, 48 * len(B))):
-        yield part, kernel.geometry.block(A[part] - centre, B, kernel.power)
+        distances = kernel.geometry.block(A[part] - centre, B, kernel.power)
+        for b, bandwidth in enumerate(bandwidths):
+            yield part, b, kernel_matrix(kernel, distances, bandwidth)

@@ -14,7 +14,7 @@ from bandfall.descent._fit import front_at_end
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import KrylovSpace
 from bandfall.descent._path import Log
-from bandfall.theory._inputs import PathSource, as_path, non_negative, path_operator, trained_path
+from bandfall.theory._inputs import PathSource, as_path, non_negative, operator_for, trained_path
 
 KRYLOV_TOLERANCE = 1e-8
 KRYLOV_DIMENSION = 128
@@ -35,7 +35,7 @@ class Trajectory:
 
     @classmethod
     def from_path(cls, path: Path) -> Trajectory:
-        """The trajectory of a fitted path."""
+        """The steps of `fine_log`."""
         log = fine_log(path)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
@@ -50,18 +50,12 @@ class Trajectory:
             bandwidth_index=index.reshape(-1),
         )
 
-    def cumulative(self, values: np.ndarray) -> np.ndarray:
-        """Σ of one value per step up to each time, shape (M + 1,), starting with 0."""
-        return np.append(0.0, np.cumsum(values))
-
     def thinned(self, n_times: int) -> np.ndarray:
         """At most `n_times` indices into `time`, including the first and the last."""
         if n_times < 2:
             raise ValueError(f"n_times={n_times!r} must be at least 2")
-        last = len(self.time) - 1
-        if last < n_times:
-            return np.arange(last + 1)
-        return np.unique(np.linspace(0, last, n_times).round().astype(int))
+        size = min(n_times, len(self.time))
+        return np.linspace(0, len(self.time) - 1, size).round().astype(int)
 
     def integral_by_bandwidth(self, values: np.ndarray, at: np.ndarray) -> np.ndarray:
         """Σ of one value per step up to each time in `at`, by bandwidth, shape (len(at), B)."""
@@ -75,18 +69,13 @@ class Trajectory:
 def fine_log(path: PathSource) -> Log:
     """A path's log with the inside of long flow steps filled in.
 
-    The flow solver takes one step per bandwidth, however long. Inside a step, R² and speed are
-    sums of exponentials, which one Krylov space gives at any time. A step over which the
-    residual falls by more than 2 % becomes 64 steps, geometrically spaced. This costs one product
-    per stage, plus as many as the fit needed for the resolved stages. Euler steps are kept.
+    The flow solver takes one step per bandwidth, however long. Inside it, R² and speed are sums of
+    exponentials, which one Krylov space gives at any time. A step over which the residual falls by
+    more than 2 % becomes 64 steps, geometrically spaced. Euler steps are kept.
 
     Parameters
     ----------
     path : Path or estimator with ``path_``
-
-    Returns
-    -------
-    Log
 
     Examples
     --------
@@ -106,17 +95,17 @@ def fine_log(path: PathSource) -> Log:
         return path.log
     table = np.stack([getattr(path.log, field.name) for field in fields(Log)])
     parts = []
-    with path_operator(path) as operator:
+    with operator_for(path.X, path.kernel, path.weights) as operator:
         # r = y before the first stage, and each stage subtracts K c.
         target = (path.y - path.offset) * (path.scale > 0)
         start, units = front_at_end(path.replace(residual=target), operator)
         residual = start.residual
         root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
         for index, stage in enumerate(path.stages):
-            steps = stage_of == index
-            long = coarse[steps].any()
-            columns = table[:, steps]
-            parts.append(_resolved(operator, residual, columns) if long else columns)
+            columns = table[:, stage_of == index]
+            if coarse[stage_of == index].any():
+                columns = _resolved(operator, residual, columns)
+            parts.append(columns)
             coefficients = operator.array(stage.coefficients / (root * units))
             residual = residual - operator.product(stage.bandwidth, coefficients)
     return Log(*np.concatenate(parts, axis=1))
@@ -187,11 +176,7 @@ def r2_speed(path: PathSource, bandwidth: ArrayLike | None = None) -> np.ndarray
     ----------
     path : Path or estimator with ``path_``
     bandwidth : float or array-like in [0, ∞], optional
-        The path's last bandwidth by default.
-
-    Returns
-    -------
-    ndarray of the shape of `bandwidth`
+        Its shape is that of the result. The path's last bandwidth by default.
 
     Examples
     --------
@@ -213,16 +198,8 @@ def r2_acceleration(path: PathSource, bandwidth: ArrayLike | None = None) -> np.
     ----------
     path, bandwidth
         As for `r2_speed`.
-
-    Returns
-    -------
-    ndarray of the shape of `bandwidth`
     """
-
-    def acceleration(front: TrainingFront, bandwidth: float) -> float:
-        return -4.0 * float((front.velocity(bandwidth) ** 2).sum())
-
-    return _at_bandwidths(acceleration, path, bandwidth)
+    return _at_bandwidths(lambda f, b: -4.0 * float((f.velocity(b) ** 2).sum()), path, bandwidth)
 
 
 def _at_bandwidths(
@@ -235,7 +212,7 @@ def _at_bandwidths(
     if not np.any(path.scale > 0):
         raise ValueError("the target of this path is constant, so R² has no speed")
     bandwidths = non_negative(path.bandwidth if bandwidth is None else bandwidth, "bandwidth")
-    with path_operator(path) as operator:
+    with operator_for(path.X, path.kernel, path.weights) as operator:
         front, _ = front_at_end(path, operator)
         values = [function(front, float(b)) for b in bandwidths.ravel()]
     return np.array(values).reshape(bandwidths.shape)

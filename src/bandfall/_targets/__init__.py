@@ -1,7 +1,8 @@
-"""Targets: numbers and classes, one file each, with a common base class."""
+"""What is predicted: numbers or classes, one file each."""
 
-from bandfall._targets.base import Output, Target
 from bandfall._targets.classes import Classes
-from bandfall._targets.numbers import Numbers
+from bandfall._targets.numbers import Numbers, Output
+
+Target = Numbers | Classes
 
 __all__ = ["Classes", "Numbers", "Output", "Target"]

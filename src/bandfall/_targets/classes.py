@@ -1,18 +1,18 @@
-"""Classes as targets, predicted as probabilities."""
+"""Classes as targets, predicted as probabilities; see `Numbers` for what the methods do."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from bandfall._checks import ShapeChecker
-from bandfall._targets.base import Output, Target
 from bandfall._targets.links import (
     CLIP,
     LEAST,
@@ -22,7 +22,8 @@ from bandfall._targets.links import (
     class_codes,
     class_shares,
 )
-from bandfall._targets.scores import Scores, positions, row_losses, score_classes
+from bandfall._targets.numbers import Output
+from bandfall._targets.scores import Scores, decimals, positions, row_losses, score_classes
 from bandfall._typing import ArrayLike, FloatT, Weights
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _ROUNDING = 1e-6  # allowed error of the sum of shares
 
 
 @dataclass(frozen=True, eq=False)
-class Classes(Target):
+class Classes:
     """Classes; models are trained on one-hot columns minus the prior."""
 
     labels: np.ndarray  # (c,): the classes, sorted
@@ -53,6 +54,7 @@ class Classes(Target):
     trial_column = "loss"
     loss_name = "log-loss"
     harm = "Rise of log-loss"
+    checks: ClassVar[Mapping[str, bool]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or not len(self.labels) or self.labels.dtype.kind == "c":
@@ -70,7 +72,7 @@ class Classes(Target):
 
     @classmethod
     def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
-        """See `Target`; values are positions of labels, shape (n,)."""
+        """Values are positions of labels, shape (n,)."""
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         labels, values = np.unique(y, return_inverse=True)
@@ -79,6 +81,7 @@ class Classes(Target):
     def coded(
         self, values: np.ndarray, weights: Weights, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
+        """A target with the prior, and one-hot columns minus it."""
         prior = class_shares(values, weights, len(self.labels))
         return replace(self, prior=prior, dtype=np.dtype(dtype)), class_codes(values, prior)
 
@@ -89,13 +92,16 @@ class Classes(Target):
 
     @property
     def judge(self) -> LogLoss:
+        """The log-loss, with the best link."""
         return LogLoss(self.prior)
 
     @property
     def classes(self) -> list[str]:
+        """Names of the classes."""
         return [str(one) for one in self.labels]
 
     def strata(self, values: np.ndarray) -> np.ndarray:
+        """The classes themselves."""
         return values
 
     def settled(
@@ -115,6 +121,7 @@ class Classes(Target):
         return replace(self, link=link), -loss
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities (m, c) in the dtype of the features."""
         return np.exp(self.log_probabilities(outputs)).astype(self.dtype, copy=False)
 
     def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
@@ -128,23 +135,37 @@ class Classes(Target):
         return positions(y.astype(str) if self.labels.dtype.kind == "U" else y, self.labels)
 
     def start(self, values: np.ndarray) -> np.ndarray:
+        """The prior."""
         return self.prior
 
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
+        """The mean log-loss of rows of known classes; NaN if there are none."""
         return float(self.row_losses(values, answers).mean()) if np.any(values >= 0) else np.nan
 
     def score(self, loss: FloatT) -> FloatT:
+        """The loss itself."""
         return loss
 
     def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
+        """All scores, and the number of rows of unknown classes."""
         return {**score_classes(answers, values, weights), "n_unseen": int(np.sum(values < 0))}
 
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """Log-losses of rows of known classes."""
         return row_losses(answers[values >= 0], values[values >= 0])
 
+    def words(self, loss: float) -> str:
+        """The score with its name."""
+        return f"{self.measure} {decimals(loss, 4)}"
+
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
+        """The class and the probabilities as ONNX nodes, and the classes as a property."""
+        labels = self.labels
         probabilities = self._onnx_probabilities(graph, outputs)
-        labels = self._onnx_labels()
+        # ONNX has text, integers, booleans and floats.
+        kinds = {"U": str, "O": str, "i": np.int64, "u": np.int64, "b": np.bool_}
+        labels = labels.astype(kinds.get(labels.dtype.kind, np.float64))
+        labels = labels.astype(object) if labels.dtype.kind == "U" else labels
         best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
         prediction = graph.op("Gather", graph.constant(labels), best)
         found = [
@@ -157,21 +178,11 @@ class Classes(Target):
         """The formula of `Link.log_probabilities`."""
         if len(self.labels) == 2:
             outputs = graph.op("Concat", graph.op("Neg", outputs), outputs, axis=1)
-        link, prior = self.link, self.prior
+        link, prior, symbol = self.link, self.prior, graph.symbol(outputs)
         if link.kind == CLIP:
-            least = np.maximum(link.parameter * prior, LEAST)
-            shares = graph.op("Max", graph.op("Add", outputs, prior), least)
-            linked = graph.op("Div", shares, graph.op("ReduceSum", shares, [1]))
+            shares = np.maximum(symbol + prior, np.maximum(link.parameter * prior, LEAST))
+            linked = graph.op("Div", shares.name, graph.op("ReduceSum", shares.name, [1]))
         else:
-            logits = graph.op("Div", outputs, float(link.parameter))
-            logits = graph.op("Add", logits, np.log(np.maximum(prior, LEAST)))
-            linked = graph.op("Softmax", logits, axis=1)
-        linked = graph.op("Mul", linked, 1.0 - link.stray)
-        return graph.op("Add", linked, link.stray * prior)
-
-    def _onnx_labels(self) -> np.ndarray:
-        """The classes in a type of ONNX: text, integers, booleans or float64."""
-        kind = self.labels.dtype.kind
-        if kind in "UO":
-            return self.labels.astype(str).astype(object)
-        return self.labels.astype({"i": np.int64, "u": np.int64, "b": np.bool_}.get(kind, float))
+            logits = symbol / link.parameter + np.log(np.maximum(prior, LEAST))
+            linked = graph.op("Softmax", logits.name, axis=1)
+        return (graph.symbol(linked) * (1.0 - link.stray) + link.stray * prior).name

@@ -1,19 +1,19 @@
-"""Numbers as targets: one or several columns."""
+"""Numbers as targets, one or several columns; their methods are the contract of all targets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.metrics import r2_score
+from sklearn.utils import check_array
 
 from bandfall._checks import ShapeChecker
-from bandfall._targets.base import Output, Target
-from bandfall._targets.losses import mean_r2
-from bandfall._targets.scores import Scores, score_numbers
+from bandfall._targets.losses import Judge, PowerLoss, mean_r2
+from bandfall._targets.scores import Scores, decimals, score_numbers
 from bandfall._typing import ArrayLike, DTypeLike, FloatT, Weights
 from bandfall.descent._centring import column_means
 
@@ -24,22 +24,38 @@ _MAX_ROUNDING = 1e-3  # of predictions, in mean absolute deviations of the targe
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant target
 
 
+class Output(NamedTuple):
+    """An output of an ONNX graph; `shape` is that of one row."""
+
+    name: str
+    value: str
+    dtype: np.dtype | None  # None: the dtype requested by the user
+    shape: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
-class Numbers(Target):
-    """Columns of numbers; models are trained on standardised columns."""
+class Numbers:
+    """Columns of numbers; models are trained on standardised columns.
+
+    An estimator calls `learn` with the user's y and `coded` with the rows to train on. The search
+    uses `judge` and `strata`; its held-out rows calibrate the target (`settled`). From then on,
+    `answer` turns outputs (..., m, k) into predictions.
+    """
 
     offset: np.ndarray  # (k,): mean of every column
     scale: np.ndarray  # (k,): its standard deviation, 1 for a constant column
     ndim: int = 1  # number of dimensions of y and of predictions
     dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009  (of predictions)
 
-    measure = "R²"
+    classes: ClassVar[list[str]] = []  # names of the classes
+    judge: ClassVar[Judge] = PowerLoss()  # of candidates
+    measure = "R²"  # name of the score in messages and pages
     lower_is_better = False
-    heads = MappingProxyType({"R²": "r2", "mean absolute error": "mae"})
-    trial_column = "score"
+    heads = MappingProxyType({"R²": "r2", "mean absolute error": "mae"})  # of tables of `scores`
+    trial_column = "score"  # attribute of a `Trial` that holds the score
     loss_name = "1 − R²"
-    harm = "Loss of R²"
-    checks = MappingProxyType({"multi_output": True, "y_numeric": True})
+    harm = "Loss of R²"  # label for the change of the score when a feature is shuffled
+    checks = MappingProxyType({"multi_output": True, "y_numeric": True})  # by `validate_data`
 
     def __post_init__(self) -> None:
         shapes = ShapeChecker()
@@ -57,6 +73,7 @@ class Numbers(Target):
 
     @classmethod
     def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
+        """Read y: a target that is not fitted yet, and the values of all rows, (n,) or (n, k)."""
         y = _checked(y)
         values = y.reshape(len(y), -1)
         return cls.plain(values.shape[1], y.ndim), values
@@ -64,15 +81,21 @@ class Numbers(Target):
     def coded(
         self, values: np.ndarray, weights: Weights, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
+        """A target with units, and codes of zero mean, (n, k) in float64; X has this dtype."""
         offset, scale = _standard_units(values, weights)
         with np.errstate(over="ignore"):
             codes = (values - offset) / scale
-        dtype = prediction_dtype(values, dtype)
-        return replace(self, offset=offset, scale=scale, dtype=dtype), codes
+        precise = prediction_dtype(values, dtype)
+        return replace(self, offset=offset, scale=scale, dtype=precise), codes
 
     @property
     def n_columns(self) -> int:
+        """k, the number of columns of codes."""
         return len(self.scale)
+
+    def strata(self, values: np.ndarray) -> np.ndarray | None:
+        """Classes for stratified held-out rows, shape (n,); None for numbers."""
+        return None
 
     def settled(
         self,
@@ -83,9 +106,15 @@ class Numbers(Target):
         *,
         log_odds: bool = False,
     ) -> tuple[Self, float]:
+        """A target calibrated on held-out rows, and the score there; NaN without rows.
+
+        Outputs and codes have shape (m, k), weights (m,). A row may occur more than once;
+        `n_rows` is the number of distinct rows. `log_odds` says what the outputs of classes are.
+        """
         return self, mean_r2(outputs, codes, weights) if n_rows else np.nan
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions in the shape of y, or probabilities (m, c), for outputs of a model."""
         return self.shaped(outputs * self.scale + self.offset)
 
     def outputs(self, predictions: np.ndarray) -> np.ndarray:
@@ -113,24 +142,35 @@ class Numbers(Target):
         return shaped.astype(self.dtype, copy=False)
 
     def read(self, y: ArrayLike) -> np.ndarray:
+        """Convert y of any rows to the values that scores expect, shape (n,) or (n, k)."""
         return np.asarray(y, dtype=np.float64)
 
     def start(self, values: np.ndarray) -> np.ndarray:
+        """The answer before training, shape (k,)."""
         return np.reshape(values.mean(axis=0), -1)
 
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
+        """The training loss of answers (m, k)."""
         return 1.0 - float(r2_score(values.reshape(len(values), -1), answers))
 
     def score(self, loss: FloatT) -> FloatT:
+        """Convert the loss to the score that users see."""
         return 1.0 - loss
 
     def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
+        """All scores of answers (m, k), by name; rows of weight zero are ignored."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
 
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """Losses of the rows that can be scored."""
         return ((values.reshape(len(values), -1) - answers) ** 2).mean(axis=1)
 
+    def words(self, loss: float) -> str:
+        """The score with its name."""
+        return f"{self.measure} {decimals(self.score(loss), 4)}"
+
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
+        """Answers as ONNX nodes, and properties of the graph."""
         return [self.onnx_quantile(graph, "prediction", outputs)], {}
 
     def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:
@@ -179,20 +219,15 @@ def _standard_units(y: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.nda
 
 def _checked(y: ArrayLike) -> np.ndarray:
     """y in float64, (n,) or (n, k); raises ValueError unless all are finite numbers."""
-    y = np.asarray(y)
-    if y.dtype.kind in "mM":
+    given = np.asarray(y)
+    if given.dtype.kind in "mM":
         raise ValueError(
             "y holds dates or durations, but a target must be a number, such as a number of days"
         )
-    if y.dtype.kind not in "biuf":
-        try:
-            y = y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("y must hold numbers; for classes, use BandfallClassifier") from None
-    y = y.astype(np.float64, copy=False)
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y must have one or two dimensions; got shape {y.shape}")
-    if not np.all(np.isfinite(y)):
-        raise ValueError("Input y contains NaN or infinite values")
-    check_variation(y, len(y) * float(np.finfo(np.float64).tiny), np.float64)
-    return y
+    try:
+        given = given.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise ValueError("y must hold numbers; for classes, use BandfallClassifier") from None
+    values: np.ndarray = check_array(given, ensure_2d=False, input_name="y")
+    check_variation(values, len(values) * float(np.finfo(np.float64).tiny), np.float64)
+    return values

@@ -104,12 +104,11 @@ def score_classes(probabilities: np.ndarray, labels: np.ndarray, weights: Weight
 def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """Mean over the classes with rows inside and outside."""
     n_classes = probabilities.shape[1]
-    areas = []
-    for label in range(1, 2) if n_classes == 2 else range(n_classes):
-        of_class = labels == label
-        if 0 < of_class.sum() < len(labels):
-            scores = probabilities[:, label]
-            areas.append(roc_auc_score(of_class, scores, sample_weight=weights))
+    areas = [
+        roc_auc_score(labels == label, probabilities[:, label], sample_weight=weights)
+        for label in (range(1, 2) if n_classes == 2 else range(n_classes))
+        if 0 < np.sum(labels == label) < len(labels)
+    ]
     return float(np.mean(areas)) if areas else float("nan")
 
 

@@ -137,7 +137,9 @@ def test_training_a_truncated_path_on_is_one_run(solver, data, share):
 def test_rewinding_gives_the_stages_before(path):
     for n_stages in (0, 1, len(path) - 1, len(path)):
         rewound = rewind_path(path, n_stages)
-        assert rewound.stages == path.stages[:n_stages]
+        for mine, theirs in zip(rewound.stages, path.stages[:n_stages], strict=True):
+            assert vars(mine) == {**vars(theirs), "coefficients": mine.coefficients}
+            assert_array_equal(mine.coefficients, theirs.coefficients)
         staged = path.evaluate_staged(path.X)
         expected = staged[n_stages - 1] if n_stages else np.broadcast_to(path.offset, (30, 1))
         assert_allclose(rewound.evaluate(path.X), expected, atol=1e-10)

@@ -192,7 +192,10 @@ class TestHostile:
         """Each costs a prediction some microseconds, however few rows there are."""
         model = KernelDescentRegressor(solver=Flow(resolution=1.0)).fit(*table(n=2, d=1))
         path = model.path_
-        model.path_ = path.replace(stages=path.stages[:1] * (MAX_STAGES + 1))
+        many = np.zeros(MAX_STAGES + 1, dtype=int)
+        model.path_ = path.replace(
+            bandwidths=path.bandwidths[many], coefficients=path.coefficients[many]
+        )
         with pytest.raises(ModelFileError, match="65,537 stages, over 65,536"):
             dump_bytes(model)
 

@@ -41,26 +41,16 @@ class Heun:
     def shrink(self):
         return self.step_size
 
-    def run(self, front, schedule, stopping, recorder):
+    def run(self, front, schedule, stopping):
         for n_iter in range(self.max_iter):
-            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)
-            if status is not None:
+            if status := front.ended(stopping, n_iter):
                 return status
             front.bandwidth = bandwidth = schedule.next_bandwidth(front)
             step = min(self.step_size, stopping.max_time - front.time)
             ahead = front.residual - step * front.velocity(bandwidth)
             coefficients = 0.5 * step * (front.residual + ahead)
-            recorder.step(
-                time=front.time,
-                bandwidth=bandwidth,
-                r2=front.r2,
-                speed=front.speed(bandwidth),
-                duration=step,
-                coefficients=coefficients,
-                step_size=self.step_size,
-            )
-            image = front.operator.product(bandwidth, coefficients)
-            front.move_to(front.residual - image, front.time + step)
+            residual = front.residual - front.operator.product(bandwidth, coefficients)
+            front.step(coefficients, residual, front.time + step, step, self.step_size)
         return Status.ITERATION_LIMIT
 
     def within(self, stage):

@@ -39,7 +39,7 @@ from bandfall._estimators.base import (
 from bandfall._estimators.input import as_numpy
 from bandfall._products import DenseOperator, check_dense_budget
 from bandfall._typing import Array, ArrayLike, State, Weights
-from bandfall.descent._centring import column_means
+from bandfall.descent._path import column_means
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import get_kernel
 from bandfall.rivals import Evidence, best_cell, flow_cv_mse, maximise_evidence, ridge_cv_mse

@@ -39,7 +39,7 @@ from bandfall._products import check_device
 from bandfall._typing import ArrayLike, State
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
-from bandfall.descent._recorder import Snapshot, Watcher
+from bandfall.descent._front import TrainingFront, Watcher
 from bandfall.descent._schedules import MinimumSpeed, Schedule
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
@@ -199,7 +199,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         if self.validation_fraction is not None:
             data, held_out = self._hold_out(data, self.validation_fraction)
 
-        def ended(progress: Snapshot) -> bool:
+        def ended(progress: TrainingFront) -> bool:
             nonlocal latest
             latest, shown.r2 = progress, progress.r2
             if checkpoint is not None:

@@ -31,7 +31,7 @@ from bandfall._estimators.base import (
     validated,
 )
 from bandfall._typing import ArrayLike
-from bandfall.descent._centring import column_means, column_norms
+from bandfall.descent._path import column_means, column_norms
 
 if TYPE_CHECKING:
     import torch

@@ -20,9 +20,9 @@ from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part
 from bandfall.descent import Log, Path, Status
-from bandfall.descent._centring import column_means, column_norms
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._path import column_means, column_norms
 
 CALLS_PER_THREAD = 4  # of workers, at a time: more workers may join
 

@@ -12,7 +12,7 @@ from bandfall._search.candidates import Trial
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
-from bandfall.descent._recorder import Watcher
+from bandfall.descent._front import Watcher
 from bandfall.descent._schedules import Constant, MinimumSpeed
 
 

@@ -15,8 +15,8 @@ from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Ladder, Watch, train_ladders
 from bandfall._search.rows import Rows
 from bandfall._targets.losses import Judge, mean_and_error, mean_r2
-from bandfall.descent._centring import column_means, column_norms, column_units
 from bandfall.descent._krylov import never
+from bandfall.descent._path import column_means, column_norms, column_units
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bandfall.descent._centring import column_means
+from bandfall.descent._path import column_means
 
 _LARGEST_SHARE = 0.1  # of all evidence, for one row
 _FEWEST = 2  # rows that decide, however few there are

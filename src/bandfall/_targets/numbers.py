@@ -15,7 +15,7 @@ from bandfall._checks import ShapeChecker
 from bandfall._targets.losses import Judge, PowerLoss, mean_r2
 from bandfall._targets.scores import Scores, decimals, score_numbers
 from bandfall._typing import ArrayLike, DTypeLike, FloatT, Weights
-from bandfall.descent._centring import column_means
+from bandfall.descent._path import column_means
 
 if TYPE_CHECKING:
     from bandfall._graphs import Graph

@@ -17,14 +17,15 @@ Given X, y, new points X*, start σ₀, floor σ_m, step Δt, speed v and goal R
     13  until R² ≥ R²_max
 
 Here `Euler.run` is lines 3 to 13, and `MinimumSpeed` lines 5 to 10. The state is the residual
-r = y − f̂ instead of f̂. K* is not needed: line 11 adds Δt r to the coefficients of the stage at
-bandwidth σ, and the sum over stages gives f̂* at any point after training.
+r = y − f̂. K* is not needed: line 11 adds Δt r to the coefficients of the stage at bandwidth σ, and
+the sum over stages gives f̂* at any point after training.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -34,8 +35,7 @@ from bandfall._products import KernelOperator, largest_eigenvalue
 from bandfall._products.base import BOUND_PRODUCTS
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import Decay
-from bandfall.descent._recorder import Recorder
-from bandfall.descent._schedules import Schedule, asked_bandwidth
+from bandfall.descent._schedules import Schedule, asked
 from bandfall.descent._stopping import (
     HORIZON,
     STALL_SPEED,
@@ -57,8 +57,8 @@ class StepSizeWarning(UserWarning):
 class Euler:
     """Explicit Euler with constant step (Equation 1; Algorithm 1, lines 3–13).
 
-    First order in `step_size`. If step_size · λ_max(K) is above 2 the residual would
-    grow, so the step is lowered to 1/λ_max for that bandwidth, with one warning.
+    First order in `step_size`. If step_size · λ_max(K) is above 2 the residual would grow, so the
+    step is lowered to 1/λ_max for that bandwidth, with one warning.
 
     Parameters
     ----------
@@ -80,48 +80,30 @@ class Euler:
         """Relative size of one bandwidth shrink of Algorithm 1."""
         return self.step_size
 
-    def run(
-        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
-    ) -> Status:
-        """Train from `front` until `stopping`; steps go to `recorder`."""
-        stopping = stopping.or_iterations(self.max_iter)
-        stage_bandwidth, stage_step, n_iter = math.nan, self.step_size, 0
-        lowered, patience = False, Patience()
-        while True:
-            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)  # line 13
-            if status is not None:
+    def run(self, front: TrainingFront, schedule: Schedule, stopping: Stopping) -> Status:
+        """Train from `front` until `stopping`."""
+        stage_bandwidth, stage_step, lowered = math.nan, self.step_size, False
+        n_iter, patience = count(), Patience()
+        while True:  # line 3
+            if status := front.ended(stopping, next(n_iter)):  # line 13
                 return status
-            if recorder.interrupted(front):
-                return Status.INTERRUPTED
-            bandwidth = asked_bandwidth(schedule, front)  # lines 4–10
+            bandwidth = asked(schedule, "next_bandwidth", front)  # lines 4–10
             speed = front.speed(bandwidth)
             if bandwidth <= schedule.floor and speed < STALL_SPEED:
                 return Status.STALLED
             if bandwidth != stage_bandwidth:
                 stage_bandwidth = front.bandwidth = bandwidth
-                if not self._surely_stable(front.operator):
-                    front.n_products += BOUND_PRODUCTS
-                stage_step = self._stable_step(front.operator, bandwidth)
+                stage_step, n_products = self._stable_step(front.operator, bandwidth)
+                front.n_products += n_products
                 if stage_step < self.step_size and not lowered:
                     lowered = True
                     self._warn(bandwidth, stage_step)
             step, time = _last_step(stage_step, front.time, stopping.max_time)
             # Line 11, Equation 1: f̂ ← f̂ + Δt K r, for r and for the coefficients of f̂ elsewhere.
-            coefficients = step * front.residual
             residual = front.residual - step * front.velocity(bandwidth)
-            recorder.step(
-                time=front.time,
-                bandwidth=bandwidth,
-                r2=front.r2,
-                speed=speed,
-                duration=step,
-                coefficients=coefficients,
-                step_size=step,
-            )
-            front.move_to(residual, time)  # line 12
+            front.step(step * front.residual, residual, time, step, step_size=step)  # line 12
             if patience.is_over(bandwidth, step, speed) and math.isinf(schedule.span(front)):
                 return Status.STALLED
-            n_iter += 1
 
     def hold(
         self,
@@ -132,30 +114,20 @@ class Euler:
         time: float,
         stopping: Stopping,
     ) -> Rest:
-        """The sum of all further steps of `run` at this bandwidth, its floor.
+        """All further steps of `run` at this bandwidth, its floor, but for limits on iterations.
 
-        After m steps of size Δt the residual is U (1 − Δt λ)^m Uᵀr.
-
-        Parameters
-        ----------
-        operator, bandwidth
-        eigenvalues, weights : ndarray of shape (n,)
-            λ of K(bandwidth), and Σ over columns of (Uᵀr)².
-        time : float
-            Now.
-        stopping : Stopping
-            Limits on R² and time; iterations are not limited.
+        After m steps the residual is U (1 − Δt λ)^m Uᵀr. `eigenvalues` (n,) are λ of K(bandwidth),
+        `weights` (n,) the sums of (Uᵀr)² over columns, and `time` is the start.
         """
-        step = self._stable_step(operator, bandwidth)
+        step, _ = self._stable_step(operator, bandwidth)
         if step < self.step_size:
             self._warn(bandwidth, step)
-        factors = np.clip(np.abs(1.0 - step * eigenvalues), 1e-300, 1.0)
-        rates = -2.0 * np.log(factors)
-        speeds = 2.0 * np.maximum(eigenvalues, 0.0) * weights
+        rates = -2.0 * np.log(np.clip(np.abs(1.0 - step * eigenvalues), 1e-300, 1.0))
+        speeds = Decay(rates, 2.0 * eigenvalues * weights)
         status, end = first_end(  # in steps
             r2=np.ceil(Decay(rates, weights).first_below(1.0 - stopping.r2_goal, HORIZON)),
             time=(stopping.max_time - time) / step,
-            stalled=np.ceil(Decay(rates, speeds).first_below(STALL_SPEED, HORIZON)),
+            stalled=np.ceil(speeds.first_below(STALL_SPEED, HORIZON)),
         )
         n_steps = math.floor(end * (1.0 + 1e-12))
         filters = euler_filter(eigenvalues, step, n_steps)
@@ -164,14 +136,13 @@ class Euler:
             filters += last * (1.0 - eigenvalues * filters)
         return Rest(filters, end * step, status)
 
-    def _surely_stable(self, operator: KernelOperator) -> bool:
-        return self.step_size * operator.trace <= STABILITY_LIMIT
-
-    def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
-        if self._surely_stable(operator):
-            return self.step_size
+    def _stable_step(self, operator: KernelOperator, bandwidth: float) -> tuple[float, int]:
+        """The step, lowered to 1/λ_max if it is unstable, and the products this took."""
+        if self.step_size * operator.trace <= STABILITY_LIMIT:
+            return self.step_size, 0
         bound = largest_eigenvalue(operator, bandwidth)
-        return self.step_size if self.step_size * bound <= STABILITY_LIMIT else 1.0 / bound
+        stable = self.step_size * bound <= STABILITY_LIMIT
+        return (self.step_size if stable else 1.0 / bound), BOUND_PRODUCTS
 
     def _warn(self, bandwidth: float, step: float) -> None:
         warn_caller(

@@ -12,12 +12,10 @@ import numpy as np
 
 from bandfall._products import HOST, Backend, KernelOperator, WeightedOperator, operator_over
 from bandfall._typing import Weights
-from bandfall.descent._centring import column_means, column_norms, column_units
 from bandfall.descent._euler import Euler
 from bandfall.descent._flow import Flow
-from bandfall.descent._front import Plan, TrainingFront
-from bandfall.descent._path import Log, Path
-from bandfall.descent._recorder import Recorder, Watcher
+from bandfall.descent._front import TrainingFront, Watcher
+from bandfall.descent._path import Log, Path, Plan, column_means, column_norms, column_units
 from bandfall.descent._schedules import MIN_SHRINK, Constant, Schedule
 from bandfall.descent._stopping import Rest, Status, Stopping
 from bandfall.descent._sum import KernelSum
@@ -35,10 +33,8 @@ class Solver(Protocol):
     def max_iter(self) -> int:
         """Bound on iterations."""
 
-    def run(
-        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
-    ) -> Status:
-        """Move the front along the schedule, record every step, return why training ended."""
+    def run(self, front: TrainingFront, schedule: Schedule, stopping: Stopping) -> Status:
+        """Move the front along the schedule and return why training ended."""
 
     def hold(
         self,
@@ -49,7 +45,7 @@ class Solver(Protocol):
         time: float,
         stopping: Stopping,
     ) -> Rest:
-        """The rest of a run at one bandwidth, from the eigenvalues."""
+        """The rest of a run at one bandwidth, from the eigenvalues; see `Euler.hold`."""
 
 
 def fit_path(
@@ -85,16 +81,15 @@ def fit_path(
         Where to compute, and in how much memory.
     operator : KernelOperator, optional
         An existing operator for the rows of X.
-    watcher : callable (Snapshot) -> bool, optional
+    watcher : callable (TrainingFront) -> bool, optional
         Called after every stage; True ends training.
 
     Returns
     -------
     Path
     """
-    n_columns = y.shape[1]
     opened = (
-        operator_over(backend, X, kernel, n_columns=n_columns)
+        operator_over(backend, X, kernel, n_columns=y.shape[1])
         if operator is None
         else nullcontext(operator)
     )
@@ -155,6 +150,9 @@ def _trained(
     watcher: Watcher | None,
 ) -> Path:
     """Continue the training of a path whose target varies."""
+    solver = _solver_of(path)
+    if stopping.max_iter is None:
+        stopping = replace(stopping, max_iter=solver.max_iter)
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
         path = _before_floor(path, schedule.floor, operator, backend)
     if path.weights is not None:
@@ -164,13 +162,15 @@ def _trained(
     to_units = (root * units).astype(dtype)
     n_evaluations = operator.n_evaluations
 
-    def assemble(
-        recorder: Recorder, front: TrainingFront, status: Status = Status.INTERRUPTED
-    ) -> Path:
-        stages, log = recorder.result()
-        scaled = [replace(s, coefficients=s.coefficients * to_units) for s in stages]
+    def assemble(front: TrainingFront, status: Status) -> Path:
+        stages, log = front.record()
+        blocks = [stage.coefficients[None] * to_units for stage in stages]
         return path.replace(
-            stages=[*path.stages, *scaled],
+            bandwidths=np.append(path.bandwidths, [stage.bandwidth for stage in stages]),
+            coefficients=np.concatenate([path.coefficients, *blocks]),
+            starts=np.append(path.starts, [stage.time for stage in stages]),
+            durations=np.append(path.durations, [stage.duration for stage in stages]),
+            step_sizes=np.append(path.step_sizes, [stage.step_size or 0.0 for stage in stages]),
             log=path.log + log,
             residual=operator.numpy(front.residual) * (units / root).astype(dtype),
             time=front.time,
@@ -183,11 +183,11 @@ def _trained(
             n_evaluations=path.n_evaluations + operator.n_evaluations - n_evaluations,
         )
 
-    recorder = Recorder(operator, watcher, assemble)
+    front.watcher, front.assemble = watcher, assemble
     # OpenBLAS may raise flags for unused lanes although the sums are right.
     with backend.threads(len(path.X)), np.errstate(invalid="ignore"):
-        status = _solver_of(path).run(front, schedule, stopping, recorder)
-    trained = assemble(recorder, front, status)
+        status = solver.run(front, schedule, stopping)
+    trained = assemble(front, status)
     if not backend.trusted:
         _check_sums(path, trained, backend)
     return trained
@@ -196,9 +196,8 @@ def _trained(
 def _check_sums(before: Path, after: Path, backend: Backend) -> None:
     """Raise an error if the stages of a path do not explain the change of its residual.
 
-    Products and predictions are computed differently, so comparing them at a few rows detects a
-    faulty device. Differences that rounding explains are allowed: slow paths add and subtract
-    large numbers, and a rare class varies little.
+    Products and predictions are computed differently, so comparing them detects a faulty device.
+    Differences that rounding explains are allowed: slow paths add and subtract large numbers.
     """
     gaps = _gaps(after, len(before), before.residual, backend)
     rounding = 10.0 * _rounding_units(after, len(before))
@@ -210,10 +209,9 @@ def _check_sums(before: Path, after: Path, backend: Backend) -> None:
 
 
 def rounding_gap(path: Path, backend: Backend = HOST) -> float:
-    """Difference between the residual of a path and that of its predictions.
+    """Root mean square difference between the residual of a path and that of its predictions.
 
-    Root mean square over a few training rows, in standard deviations of the target; 0 if the
-    coefficients are too small for one.
+    In standard deviations of the target; 0 if the coefficients are too small for one.
     """
     if not len(path) or _rounding_units(path).max() < 0.02:  # not worth measuring
         return 0.0
@@ -221,7 +219,7 @@ def rounding_gap(path: Path, backend: Backend = HOST) -> float:
 
 
 def _gaps(path: Path, n_before: int, residual: np.ndarray, backend: Backend) -> np.ndarray:
-    """Gap between the sum of all later stages and the fall of `residual`, for each column."""
+    """Gap between the sum of later stages and the fall of `residual`, at a few rows, by column."""
     n = len(path.X)
     rows = np.linspace(0, n - 1, min(n, 256)).astype(int)
     new = path.undivided.part(slice(n_before, None))
@@ -259,24 +257,22 @@ def truncate_path(
         raise ValueError(f"time={time!r} must be at least 0")
     if r2 is not None and not 0 <= r2 <= 1:
         raise ValueError(f"r2={r2!r} must be between 0 and 1")
-    if (time is not None and time >= path.time) or (r2 is not None and r2 > path.r2):
+    max_r2, max_time = math.inf if r2 is None else r2, math.inf if time is None else time
+    beyond = max_time >= path.time if r2 is None else max_r2 > path.r2
+    if beyond or not len(path):
         return path
-    if not len(path):
-        return path
-    cut = _cut_index(path, time, r2)
+    if r2 is None:
+        starts, limit = path.starts, max_time
+    else:
+        starts, limit = np.append(0.0, path.stage_r2[:-1]), max_r2
+    cut = max(0, int(np.searchsorted(starts, limit)) - 1)  # the last stage that starts before
     stage, solver = path.stages[cut], _solver_of(path)
     if stage.step_size is not None:
         solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
     before = rewind_path(path, cut, backend).replace(
-        bandwidth=stage.bandwidth,
-        plan=Plan(start=stage.time, end=math.inf),
-        solver=solver,
+        bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
     )
-    stopping = Stopping(
-        max_r2=math.inf if r2 is None else r2,
-        max_time=math.inf if time is None else time,
-        max_iter=sys.maxsize,  # the stage has been trained before
-    )
+    stopping = Stopping(max_r2, max_time, max_iter=sys.maxsize)  # it has been trained before
     cut_path = resume_path(before, schedule=Constant(), stopping=stopping, backend=backend)
     # If training is resumed, the stage ends where it ended before.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
@@ -334,30 +330,18 @@ def _solver_of(path: Path) -> Solver:
     return path.solver
 
 
-def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
-    """The stage that contains the limit."""
-    if time is not None:
-        return max(0, int(np.searchsorted(path.starts, time, side="left")) - 1)
-    # The first step whose end reaches r2 lies in the stage before the next start.
-    r2_at_starts = np.append(0.0, path.stage_r2[:-1])
-    return max(0, int(np.searchsorted(r2_at_starts, float(r2 or 0.0), side="left")) - 1)
-
-
 def _root_weights(weights: Weights) -> np.ndarray | float:
     return 1.0 if weights is None else np.sqrt(weights)[:, None]
 
 
-_NAMED: dict[str, type[Flow] | type[Euler]] = {"flow": Flow, "euler": Euler}
-
-
 def get_solver(solver: str | Solver) -> Solver:
     """A default `Flow` for "flow" or `Euler` for "euler"; a solver is returned unchanged."""
+    if solver in ("flow", "euler"):
+        return Flow() if solver == "flow" else Euler()
     if isinstance(solver, str):
-        if solver not in _NAMED:
-            raise ValueError(
-                f"solver={solver!r} is unknown; allowed: 'flow', 'euler', Flow(...), Euler(...)"
-            )
-        return _NAMED[solver]()
+        raise ValueError(
+            f"solver={solver!r} is unknown; allowed: 'flow', 'euler', Flow(...), Euler(...)"
+        )
     if not hasattr(solver, "run"):
         raise TypeError(f"solver={solver!r} must be 'flow', 'euler', or a solver with a method run")
     if not solver.shrink >= MIN_SHRINK:

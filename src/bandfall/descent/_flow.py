@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
 from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
-from bandfall._typing import Array, Times
-from bandfall.descent._front import Plan, TrainingFront
+from bandfall._typing import Times
+from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import Decay, KrylovSpace, never
-from bandfall.descent._recorder import Recorder
-from bandfall.descent._schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
+from bandfall.descent._path import Plan
+from bandfall.descent._schedules import MIN_SHRINK, Schedule, asked
 from bandfall.descent._stopping import (
     HORIZON,
     STALL_SPEED,
@@ -74,48 +75,50 @@ class Flow:
         """Relative size of one bandwidth shrink."""
         return self.resolution
 
-    def run(
-        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
-    ) -> Status:
-        """Train from `front` until `stopping`; stages go to `recorder`."""
-        stopping = stopping.or_iterations(self.max_iter)
+    def run(self, front: TrainingFront, schedule: Schedule, stopping: Stopping) -> Status:
+        """Train from `front` until `stopping`."""
         tolerance = max(self.tolerance, 20.0 * float(np.finfo(front.operator.dtype).eps))
-        dimension, n_iter, patience = 2, 0, Patience()
+        dimension, n_iter, patience = 2, count(), Patience()
         while True:
-            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)
-            if status is not None:
+            if status := front.ended(stopping, next(n_iter)):
                 return status
-            if recorder.interrupted(front):
-                return Status.INTERRUPTED
             if not front.time < front.plan.end:
-                asked = asked_bandwidth(schedule, front)
-                shrunk = asked != front.bandwidth and asked > schedule.floor
-                front.bandwidth = asked
+                bandwidth = asked(schedule, "next_bandwidth", front)
+                shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
+                front.bandwidth = bandwidth
                 front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
-            bandwidth, speed = front.bandwidth, front.speed(front.bandwidth)
+            bandwidth, start, plan = front.bandwidth, front.time, front.plan
+            speed = front.speed(bandwidth)
             if bandwidth <= schedule.floor and speed < STALL_SPEED:
                 return Status.STALLED
-            step = self._pass(front, schedule, stopping, dimension - 2)
-            space, duration, reached = step.space, float(step.times), step.status
-            dimension = space.dimension  # neighbouring stages need about the same
+            flow = front.residual, front.velocity(bandwidth)
+            space = KrylovSpace(front.operator, bandwidth, *flow, self.max_dimension)
+            step = train_pass(
+                space,
+                elapsed=start - plan.start,
+                left=plan.end - start,
+                centred=plan.centred,
+                threshold=max(schedule.threshold(bandwidth), 0.5 * STALL_SPEED),
+                goal=1.0 - stopping.r2_goal,
+                tolerance=self.tolerance,
+                at_floor=bandwidth <= schedule.floor,
+                span=asked(schedule, "span", front),
+                max_time=stopping.max_time - start,
+                first_check=dimension - 2,  # neighbouring stages need about the same dimension
+            )
+            duration, reached, dimension = float(step.times), step.status, space.dimension
             front.n_products += dimension - 1
-            coefficients, residual = _advanced(front, space, duration)
-            start, before, r2 = front.time, front.residual, front.r2
-            timed_out = reached is Status.TIME_REACHED
-            front.move_to(residual, stopping.max_time if timed_out else start + duration)
-            front.plan = replace(front.plan, end=start + float(step.left))
-            if front.r2 < r2 - _MAX_FALL:
-                front.move_to(before, start)
+            coefficients, residual = space.advance(duration)  # Equation 2
+            if space.rounding(duration) > _MAX_DRIFT:  # in float32 with many rows
+                residual = front.residual - front.operator.product(bandwidth, coefficients)
+                front.n_products += 1
+            front.plan = replace(plan, end=start + float(step.left))
+            if float((residual * residual).sum()) > front.squared_norm + _MAX_FALL:
                 return Status.ROUNDING
+            timed_out = reached is Status.TIME_REACHED
+            end = stopping.max_time if timed_out else start + duration
             if duration > 0.0:  # a bandwidth that is only just fast enough may not last at all
-                recorder.step(
-                    time=start,
-                    bandwidth=bandwidth,
-                    r2=r2,
-                    speed=speed,
-                    duration=duration,
-                    coefficients=coefficients,
-                )
+                front.step(coefficients, residual, end, duration)
             front.know_speed(bandwidth, float(space.speed.at(duration)))
             del space, step  # free the basis before the next one
             if reached is Status.R2_REACHED and front.r2 < stopping.r2_goal - tolerance:
@@ -124,7 +127,6 @@ class Flow:
                 return reached
             if patience.is_over(bandwidth, duration, speed):
                 return Status.STALLED
-            n_iter += 1
 
     def hold(
         self,
@@ -135,13 +137,9 @@ class Flow:
         time: float,
         stopping: Stopping,
     ) -> Rest:
-        """The rest of `run` at this bandwidth, its floor; see `Euler.hold`.
-
-        After a time t the residual is U e^{−tλ} Uᵀr.
-        """
-        rates = 2.0 * np.maximum(eigenvalues, 0.0)
-        speeds = Decay(rates, rates * weights)
-        stalled = 0.0
+        """The rest of `run`, as `Euler.hold`; after a time t the residual is U e^{−tλ} Uᵀr."""
+        rates = 2.0 * eigenvalues
+        speeds, stalled = Decay(rates, rates * weights), 0.0
         if speeds.at(0.0) >= STALL_SPEED:
             stalled = speeds.first_below(0.5 * STALL_SPEED, HORIZON)
         status, duration = first_end(
@@ -150,34 +148,6 @@ class Flow:
             stalled=stalled,
         )
         return Rest(flow_filter(eigenvalues, duration), duration, status)
-
-    def _pass(
-        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, first_check: int
-    ) -> Pass:
-        """The rest of the stage, or as much of it as one space covers."""
-        bandwidth, velocity = front.bandwidth, front.velocity(front.bandwidth)
-        return train_pass(
-            KrylovSpace(front.operator, bandwidth, front.residual, velocity, self.max_dimension),
-            elapsed=front.time - front.plan.start,
-            left=front.plan.end - front.time,
-            centred=front.plan.centred,
-            threshold=max(schedule.threshold(bandwidth), 0.5 * STALL_SPEED),
-            goal=1.0 - stopping.r2_goal,
-            tolerance=self.tolerance,
-            at_floor=bandwidth <= schedule.floor,
-            span=asked_span(schedule, front),
-            max_time=stopping.max_time - front.time,
-            first_check=first_check,
-        )
-
-
-def _advanced(front: TrainingFront, space: KrylovSpace, duration: float) -> tuple[Array, Array]:
-    """`KrylovSpace.advance`, whose rounding matters in float32 with many rows."""
-    coefficients, residual = space.advance(duration)
-    if space.rounding(duration) > _MAX_DRIFT:
-        residual = front.residual - front.operator.product(front.bandwidth, coefficients)
-        front.n_products += 1
-    return coefficients, residual
 
 
 @dataclass(frozen=True)

@@ -1,39 +1,28 @@
-"""The state of training: residual, time, and the speed of any trial bandwidth."""
+"""The state of training, and the record of its steps."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable
 
 import numpy as np
 
 from bandfall._products import KernelOperator
 from bandfall._typing import Array
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Position of a run in its current stage; an interrupted run needs it to continue exactly.
-
-    Attributes
-    ----------
-    start, end : float
-        Start and end of the stage in training time; `end` is ∞ while it is unknown.
-    centred : bool
-        Whether the stage's bandwidth belongs to its middle.
-    """
-
-    start: float = 0.0
-    end: float = -math.inf
-    centred: bool = False
+from bandfall.descent._path import Log, Path, Plan, Stage
+from bandfall.descent._stopping import Status, Stopping
 
 
 class TrainingFront:
     """State r(t) = y − f̂(t) under r′ = −K(σ) r, scaled so that ‖y‖² = 1, hence R² = 1 − ‖r‖².
 
-    Remembers the speed and the product K(σ) r of the last requested bandwidth, so that the
-    step after a search costs no further product.
+    Keeps the speed and the product K(σ) r of the last requested bandwidth, so that the step after a
+    search costs no further product. Consecutive steps of equal bandwidth and step size form one
+    stage. `watcher` is called after every stage; True ends training. `assemble` makes a Path.
     """
+
+    watcher: Watcher | None = None
+    assemble: Callable[[TrainingFront, Status], Path]
 
     def __init__(
         self,
@@ -45,10 +34,13 @@ class TrainingFront:
     ):
         self.operator = operator
         self.plan = Plan(start=time) if plan is None else plan
-        self.time = time
         self.bandwidth = bandwidth
         self.n_products = 0
         self._tolerance = -100.0 * operator.n_rows * float(np.finfo(operator.dtype).eps)
+        self._log: list[tuple[float, ...]] = []
+        self._stages: list[Stage] = []  # before the current one
+        self._key: tuple[float, float | None] | None = None  # bandwidth, step size
+        self._n_watched = 0
         self.move_to(residual, time)
 
     @property
@@ -101,6 +93,60 @@ class TrainingFront:
         """A bound on speed(σ) for every σ ≤ bandwidth."""
         self.n_products += 1
         return float(speed_ceilings(self.operator, bandwidth, self.residual).sum())
+
+    def step(
+        self,
+        coefficients: Array,
+        residual: Array,
+        time: float,
+        duration: float,
+        step_size: float | None = None,
+    ) -> None:
+        """Add k_σ(·, X) @ coefficients, σ the bandwidth, and move on; step_size=None: exact flow.
+
+        `coefficients` are kept.
+        """
+        speed = self.speed(self.bandwidth)
+        self._log.append((self.time, self.bandwidth, self.r2, speed, duration))
+        if (self.bandwidth, step_size) != self._key:
+            self._stages = self._all_stages()
+            self._key, self._start, self._duration = (self.bandwidth, step_size), self.time, 0.0
+            self._coefficients = coefficients
+        else:
+            self._coefficients += coefficients
+        self._duration += duration
+        self.move_to(residual, time)
+
+    def ended(self, stopping: Stopping, n_iter: int) -> Status | None:
+        """The limit that is reached now, if any; INTERRUPTED if the watcher ends training."""
+        status = stopping.check(r2=self.r2, time=self.time, n_iter=n_iter)
+        n_stages = len(self._stages) + (self._key is not None)
+        if status is not None or self.watcher is None or self._n_watched == n_stages:
+            return status
+        self._n_watched = n_stages
+        state = copy.copy(self)  # unchanged by later steps, which an interrupt may leave half done
+        state._stages, state._key, state._log = self._all_stages(), None, list(self._log)
+        return Status.INTERRUPTED if self.watcher(state) else None
+
+    def path(self) -> Path:
+        """The model so far."""
+        return self.assemble(self, Status.INTERRUPTED)
+
+    def record(self) -> tuple[list[Stage], Log]:
+        """All stages so far, including the current one, and the log."""
+        return self._all_stages(), Log(*np.array(self._log, dtype=float).reshape(-1, 5).T)
+
+    def _all_stages(self) -> list[Stage]:
+        if self._key is None:
+            return self._stages
+        bandwidth, step_size = self._key
+        coefficients = self.operator.numpy(self._coefficients).copy()
+        current = Stage(bandwidth, coefficients, self._start, self._duration, step_size)
+        return [*self._stages, current]
+
+
+# Called after every stage with a copy of the front; True ends training.
+Watcher = Callable[[TrainingFront], bool]
 
 
 def speed_ceilings(operator: KernelOperator, bandwidth: float, residual: Array) -> Array:

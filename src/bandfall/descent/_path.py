@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bandfall._products import HOST, Backend
-from bandfall._typing import State, Weights
-from bandfall.descent._front import Plan
+from bandfall._typing import Weights
 from bandfall.descent._partitioned import AnySum, PartitionedSum
 from bandfall.descent._stopping import Status
 from bandfall.descent._sum import KernelSum
@@ -43,13 +43,6 @@ class Stage:
     duration: float
     step_size: float | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stage) and all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True)
 class Log:
@@ -72,21 +65,33 @@ class Log:
         return len(self.time)
 
     def __add__(self, other: Log) -> Log:
-        return Log(
-            *(np.concatenate(pair) for pair in zip(self._arrays, other._arrays, strict=True))
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Log(*map(np.concatenate, pairs))
 
     def before(self, time: float) -> Log:
         """The steps that start before `time`, the last one shortened to end there."""
         keep = self.time < time
-        log = Log(*(a[keep] for a in self._arrays))
+        log = Log(*(column[keep] for column in vars(self).values()))
         if len(log):
             log.duration[-1] = min(log.duration[-1], time - log.time[-1])
         return log
 
-    @property
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return (self.time, self.bandwidth, self.r2, self.speed, self.duration)
+
+@dataclass(frozen=True)
+class Plan:
+    """Position of a run in its current stage; an interrupted run needs it to continue exactly.
+
+    Attributes
+    ----------
+    start, end : float
+        Start and end of the stage in training time; `end` is ∞ while it is unknown.
+    centred : bool
+        Whether the stage's bandwidth belongs to its middle.
+    """
+
+    start: float = 0.0
+    end: float = -math.inf
+    centred: bool = False
 
 
 @dataclass(frozen=True)
@@ -326,9 +331,7 @@ class Path:
         )
 
     def replace(self, **changes: Any) -> Path:
-        """A copy with some attributes changed, including those of its model and its stages."""
-        if "stages" in changes:
-            changes.update(_stage_columns(self.undivided, changes.pop("stages")))
+        """A copy with some attributes changed, including those of its model."""
         own = {f.name for f in fields(self)}
         of_model = {name: changes.pop(name) for name in changes.keys() - own}
         if of_model:
@@ -336,15 +339,31 @@ class Path:
         return replace(self, **changes)
 
 
-def _stage_columns(model: KernelSum, stages: Sequence[Stage]) -> State:
-    """The fields of a Path that describe its stages, over the centres of `model`."""
-    blocks = [stage.coefficients for stage in stages]
-    shape = (0, *model.coefficients.shape[1:])
-    coefficients = np.stack(blocks) if blocks else np.zeros(shape, model.coefficients.dtype)
-    bandwidths = np.array([stage.bandwidth for stage in stages], dtype=float)
-    return {
-        "model": replace(model, bandwidths=bandwidths, coefficients=coefficients),
-        "starts": np.array([stage.time for stage in stages], dtype=float),
-        "durations": np.array([stage.duration for stage in stages], dtype=float),
-        "step_sizes": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
-    }
+def column_means(y: np.ndarray, weights: Weights = None) -> np.ndarray:
+    """(Weighted) mean of each column of y (n, k), exact where a column is constant.
+
+    Deviations from the first row are averaged, because sums of numbers with a large common offset
+    lose digits (along columns, NumPy does not sum pairwise).
+    """
+    first = y[0].astype(np.float64)
+    return first + np.average(y - first, axis=0, weights=weights)
+
+
+def column_norms(y: np.ndarray, means: np.ndarray, weights: Weights = None) -> np.ndarray:
+    """√Σ wᵢ(yᵢ − mean)² of each column, exactly zero where centring leaves only rounding."""
+    centred = y - means
+    weighted = centred if weights is None else np.sqrt(weights)[:, None] * centred
+    peak = np.abs(weighted).max(axis=0)
+    safe = np.where(peak > 0, peak, 1.0)
+    norms = peak * np.linalg.norm(weighted / safe, axis=0)
+    rounding = 4.0 * np.finfo(y.dtype).eps * np.abs(y).max(axis=0)
+    return np.where(np.abs(centred).max(axis=0) <= rounding, 0.0, norms)
+
+
+def column_units(scale: np.ndarray) -> np.ndarray:
+    """Divisors of target columns of norms `scale` during training.
+
+    Norm times √(number of columns that vary), so that ‖y‖² = 1 and the columns share R² equally.
+    Constant columns stay zero.
+    """
+    return np.where(scale > 0, scale, 1.0) * math.sqrt(np.count_nonzero(scale))

@@ -1,18 +1,15 @@
 """Rules for the next bandwidth, one small class each.
 
-Solvers call a schedule before every step. It sees the training state through `Front`, which
-measures the R² speed of any trial bandwidth, and answers with the bandwidth to use.
+Solvers call a schedule before every step; `Front` measures the R² speed of any trial bandwidth.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from bandfall._checks import check_number
-
-__all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
 
 MIN_SHRINK = 1e-8  # with a smaller relative shrink the search would hardly end
 
@@ -52,17 +49,9 @@ class Schedule(Protocol):
         return math.inf
 
 
-def asked_bandwidth(schedule: Schedule, front: Front) -> float:
-    """The next bandwidth of a schedule; raises ValueError if invalid."""
-    return _not_negative(schedule, "next_bandwidth", schedule.next_bandwidth(front))
-
-
-def asked_span(schedule: Schedule, front: Front) -> float:
-    """The span of a schedule; raises ValueError if invalid."""
-    return _not_negative(schedule, "span", schedule.span(front))
-
-
-def _not_negative(schedule: Schedule, name: str, value: float) -> float:
+def asked(schedule: Schedule, name: Literal["next_bandwidth", "span"], front: Front) -> float:
+    """The next bandwidth or the span of a schedule; raises ValueError if invalid."""
+    value: float = getattr(schedule, name)(front)
     if not value >= 0.0:  # NaN neither
         raise ValueError(f"{name} of {schedule!r} must be in [0, inf]; got {value!r}")
     return value
@@ -97,16 +86,16 @@ class Geometric(Schedule):
         check_number("ratio", self.ratio, low=1, low_open=True, finite=True)
 
     def next_bandwidth(self, front: Front) -> float:
-        n_shrinks = math.floor(front.time / self._interval + 1e-9)
+        n_shrinks, _ = self._shrinks(front.time)
         return max(self.start * self.ratio**-n_shrinks, self.floor)
 
     def span(self, front: Front) -> float:
-        n_shrinks = math.floor(front.time / self._interval + 1e-9)
-        return (n_shrinks + 1) * self._interval - front.time
+        n_shrinks, interval = self._shrinks(front.time)
+        return (n_shrinks + 1) * interval - front.time
 
-    @property
-    def _interval(self) -> float:
-        return self.half_life * math.log2(self.ratio)
+    def _shrinks(self, time: float) -> tuple[int, float]:
+        interval = self.half_life * math.log2(self.ratio)
+        return math.floor(time / interval + 1e-9), interval
 
 
 @dataclass(frozen=True)
@@ -117,11 +106,10 @@ class MinimumSpeed(Schedule):
     1/(1 + shrink) until it rises fast enough or `floor` is reached. Speed is not monotone in
     the bandwidth: the *first* bandwidth on the grid that is fast enough is taken.
 
-    This reads Algorithm 1 as follows. The bandwidth never falls below the floor ("minimum
-    allowed bandwidth"); taken literally, lines 7–8 would let it, by one shrink per
-    iteration. And once no bandwidth down to the floor can be fast enough, which for
-    floor 0 is certain as soon as R² > 1 − min_speed/2, the floor is used at once: lines 6–8
-    would arrive there too, after arbitrarily many evaluations.
+    Two readings of Algorithm 1: the bandwidth never falls below the floor, which lines 7–8, taken
+    literally, would let it by one shrink. And once no bandwidth down to the floor can be fast
+    enough, which for floor 0 is certain as soon as R² > 1 − min_speed/2, the floor is used at once:
+    lines 6–8 would arrive there too, after arbitrarily many evaluations.
     """
 
     min_speed: float

@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
 # At the smallest allowed bandwidth, a slower rise of R² counts as no progress.
 STALL_SPEED = 1e-12
+HORIZON = 1e12  # later than any change at a speed that matters
 _MAX_IDLE = 10_000  # steps in a row: shrinks by a thousandth come from 1 to 1e-4
 
 
 class Status(StrEnum):
-    """Why a path ended."""
+    """Why a path ended; `explanation` says it in words."""
 
-    R2_REACHED = "r2_reached"
-    TIME_REACHED = "time_reached"
-    STALLED = "stalled"
-    ITERATION_LIMIT = "iteration_limit"
-    CONSTANT_TARGET = "constant_target"
-    INTERRUPTED = "interrupted"
-    CUT_BACK = "cut_back"
-    ROUNDING = "rounding"
+    explanation: str
 
-    @property
-    def explanation(self) -> str:
-        """The reason in words."""
-        return _EXPLANATIONS[self]
-
-
-_EXPLANATIONS = {
-    Status.R2_REACHED: "training R² reached its limit",
-    Status.TIME_REACHED: "training time reached its limit",
-    Status.STALLED: (
+    R2_REACHED = "r2_reached", "training R² reached its limit"
+    TIME_REACHED = "time_reached", "training time reached its limit"
+    STALLED = (
+        "stalled",
         "no allowed bandwidth makes progress: repeated rows with different targets, a "
         "min_bandwidth too wide to fit the data, or a schedule that keeps a bandwidth which "
-        "does not train"
-    ),
-    Status.ITERATION_LIMIT: "max_iter iterations were used up before any other limit",
-    Status.INTERRUPTED: "a callback asked to stop",
-    Status.CUT_BACK: "the path was cut back to an earlier stage, as validation_fraction does",
-    Status.ROUNDING: (
-        "rounding errors undo what training learns; give float64 features or raise min_speed"
-    ),
-    Status.CONSTANT_TARGET: "the target is constant: there is nothing to learn",
-}
+        "does not train",
+    )
+    ITERATION_LIMIT = (
+        "iteration_limit",
+        "max_iter iterations were used up before any other limit",
+    )
+    CONSTANT_TARGET = "constant_target", "the target is constant: there is nothing to learn"
+    INTERRUPTED = "interrupted", "a callback asked to stop"
+    CUT_BACK = (
+        "cut_back",
+        "the path was cut back to an earlier stage, as validation_fraction does",
+    )
+    ROUNDING = (
+        "rounding",
+        "rounding errors undo what training learns; give float64 features or raise min_speed",
+    )
+
+    def __new__(cls, value: str, explanation: str) -> Status:
+        status = str.__new__(cls, value)
+        status._value_, status.explanation = value, explanation
+        return status
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,6 @@ class Stopping:
         """`max_r2`, or the largest value that rounding distinguishes from 1; no limit above 1."""
         return self.max_r2 if self.max_r2 > 1.0 else min(self.max_r2, 1.0 - 1e-12)
 
-    def or_iterations(self, max_iter: int) -> Stopping:
-        """These limits, with a solver's own bound on iterations where none is given."""
-        return self if self.max_iter is not None else replace(self, max_iter=max_iter)
-
     def check(self, *, r2: float, time: float, n_iter: int) -> Status | None:
         """The limit that is reached now, if any."""
         if r2 >= self.r2_goal:
@@ -91,16 +87,13 @@ class Patience:
     """Ends a run whose schedule makes no progress, because a user's schedule may never end."""
 
     def __init__(self) -> None:
-        self._n_idle = 0
-        self._bandwidth = math.nan
-        self._duration = math.nan
+        self._n_idle, self._bandwidth, self._duration = 0, math.nan, math.nan
 
     def is_over(self, bandwidth: float, duration: float, speed: float) -> bool:
-        """Whether no later step is expected to make progress.
+        """Whether a bandwidth repeats and no time passes, or too many steps made no progress.
 
-        If no time passes and a bandwidth repeats, the schedule has no new information. It may
-        search for a bandwidth in steps without time, or wait at one without speed, for a limited
-        number of steps.
+        A schedule may search in steps without time, or wait at a bandwidth without speed, for a
+        limited number of steps.
         """
         same = bandwidth == self._bandwidth
         repeated = same and duration == self._duration == 0.0
@@ -110,12 +103,7 @@ class Patience:
         return repeated or self._n_idle > _MAX_IDLE
 
 
-# Later than any change at a speed that matters.
-HORIZON = 1e12
-
-
-@dataclass(frozen=True)
-class Rest:
+class Rest(NamedTuple):
     """The contribution of training at a constant bandwidth: coefficients U g(λ) Uᵀr."""
 
     filters: np.ndarray  # (n,): g(λ); the residual that is left is U (1 − λ g(λ)) Uᵀr

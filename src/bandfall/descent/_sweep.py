@@ -17,9 +17,8 @@ from bandfall._checks import check_number
 from bandfall._closed_form import Spectrum, ridge_filter
 from bandfall._products import HOST, Backend, DenseOperator, check_dense_budget
 from bandfall._typing import ArrayLike
-from bandfall.descent._centring import column_units
 from bandfall.descent._fit import Solver, fit_path, get_solver
-from bandfall.descent._path import Path
+from bandfall.descent._path import Path, column_units
 from bandfall.descent._schedules import Front, MinimumSpeed
 from bandfall.descent._stopping import Status, Stopping
 from bandfall.descent._sum import KernelSum

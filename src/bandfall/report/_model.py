@@ -148,5 +148,5 @@ def _no_warnings() -> Iterator[None]:
 def _cut(path: Path, r2: float) -> Moment:
     """The moment at which training R² reached a level."""
     cut = path.truncate(r2=r2)
-    part = cut.replace(stages=cut.stages[-1:], offset=np.zeros_like(cut.offset))
-    return Moment(len(cut) - 2, part)
+    part = cut.undivided.part(slice(len(cut) - 1, None))
+    return Moment(len(cut) - 2, cut.replace(model=part))

@@ -72,9 +72,9 @@ def test_modules_fit_in_one_head(path):
 BUDGET = {
     "_cli": 3180,
     "_drawing": 415,
-    "_estimators": 3538,
+    "_estimators": 3380,
     "_explore": 445,
-    "_files": 1020,
+    "_files": 920,
     "_fitting": 1640,
     "_models": 1150,
     "_onnx": 656,

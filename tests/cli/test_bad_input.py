@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bandfall import KernelDescentRegressor
 from bandfall._cli import outputs
 from bandfall._cli.rows import feature_numbers
 from bandfall._cli.terminal import InputError
-from bandfall._files import atomic, checkpoint, model_file
+from bandfall._files import atomic, model_file
 from odd_tables import table_of
 from shell import Y, call, frame, one_line
 
@@ -401,7 +400,7 @@ class TestDiskFull:
                 raise OSError(errno.ENOSPC, "No space left on device", str(file))
             original(file, data)
 
-        for module in (outputs, model_file, checkpoint):
+        for module in (outputs, model_file):
             monkeypatch.setattr(module, "write_atomically", write)
         return directory
 
@@ -436,9 +435,3 @@ class TestDiskFull:
         assert "No space left" in done.stderr
         done = call("report", model, "--out", full / "r.html", "--no-rivals")
         assert "No space left" in one_line(done, code=1)
-
-    def test_training_outlives_its_checkpoint(self, full, tmp_path):
-        X, y = frame()[["width"]].to_numpy(), frame()["y"].to_numpy()
-        with pytest.warns(UserWarning, match=r"checkpoint .* was not written .*No space left"):
-            model = KernelDescentRegressor(max_r2=0.5).fit(X, y, checkpoint=full / "c")
-        assert model.path_.r2 >= 0.5

@@ -25,7 +25,6 @@ from bandfall._cli.options import Choices
 from bandfall._cli.training import make_estimator
 from bandfall._estimators.base import Reports
 from bandfall._estimators.training import FitProgress
-from bandfall._files.checkpoint import load_path, save_path
 from bandfall.report import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 
@@ -439,35 +438,6 @@ def test_a_missing_scheduler_fails_in_one_line(csv, tmp_path, monkeypatch):
     address = "tcp://127.0.0.1:1"
     done = call("fit", csv, *Y, "--device", address, "--out", tmp_path / "m")
     assert f"no scheduler answers at {address}" in one_line(done)
-
-
-def test_checkpoint_and_resume(csv, tmp_path, monkeypatch):
-    """A run that is cut off goes on with --resume, and gives what one run gives."""
-    from bandfall._estimators import descent
-
-    n_saved = 0
-
-    def save_or_die(path, file):
-        nonlocal n_saved
-        n_saved += 1
-        if n_saved > 3:
-            raise ZeroDivisionError
-        save_path(path, file)
-
-    kept, first, second = tmp_path / "kept", tmp_path / "first", tmp_path / "second"
-    options = ("fit", csv, *Y, "--checkpoint", kept)
-    assert "--resume needs --checkpoint" in one_line(call("fit", csv, *Y, "--resume"))
-    refused = call(*options, "--model", "auto", "--out", first)
-    assert "--checkpoint works with --model kgdd only" in one_line(refused)
-    with monkeypatch.context() as patched:
-        patched.setattr(descent, "save_path", save_or_die)
-        assert isinstance(call(*options, "--out", first).exception, ZeroDivisionError)
-    assert len(load_path(kept)) == 3
-    assert "exists already; use --resume" in one_line(call(*options, "--out", first))
-    assert call(*options, "--resume", "--out", first).exit_code == 0
-    assert call("fit", csv, *Y, "--out", second).exit_code == 0
-    paths = [load_model(file)[-1].path_ for file in (first, second)]
-    assert_allclose(paths[0].evaluate(paths[0].X), paths[1].evaluate(paths[0].X), atol=1e-5)
 
 
 def test_device_that_is_not_there(csv, tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import pickle
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,12 +10,10 @@ from sklearn.datasets import make_friedman1
 from bandfall import (
     BandfallClassifier,
     BandfallRegressor,
-    KernelDescentRegressor,
     load_model,
     to_onnx,
 )
 from bandfall._files.parts import check_partition
-from bandfall._fitting import leaf_fits
 from bandfall.descent._partitioned import PartitionedSum
 from bandfall.theory import fine_log
 
@@ -243,81 +240,3 @@ def test_a_file_whose_cuts_make_no_tree_is_refused(model):
     for changed in ({"children": children}, {"highs": partition.lows}):
         with pytest.raises(ValueError, match=r"tree|empty"):
             check_partition(replace(partition, **changed))
-
-
-class TestCheckpoints:
-    """Trained leaves in a folder, for a fit that is run again."""
-
-    SETTINGS: ClassVar = {**SETTINGS, "leaf_rows": 600, "max_rounds": 0}
-
-    def test_a_fit_that_is_run_again_trains_no_leaf_twice(self, data, tmp_path, monkeypatch):
-        X, y, X_new, _ = data
-        plain = BandfallRegressor(**self.SETTINGS).fit(X, y)
-        first = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path / "leaves")
-        files = list((tmp_path / "leaves").iterdir())
-        assert len(files) == sum(member.path.n_leaves for member in first.members_)
-        removed = files[:2]
-        for file in removed:
-            file.unlink()
-        trained, train = [], leaf_fits.train_leaf
-        monkeypatch.setattr(
-            leaf_fits, "train_leaf", lambda *given: trained.append(1) or train(*given)
-        )
-        second = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path / "leaves")
-        assert len(trained) == len(removed)
-        assert sorted((tmp_path / "leaves").iterdir()) == sorted(files)
-        for other in (first, second):
-            assert np.array_equal(other.predict(X_new), plain.predict(X_new))
-            assert np.array_equal(other.held_out_predictions_, plain.held_out_predictions_)
-
-    def test_leaves_of_other_rows_or_settings_are_not_taken(self, data, tmp_path):
-        X, y, X_new, _ = data
-        BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
-        n_files = len(list(tmp_path.iterdir()))
-        other = BandfallRegressor(**self.SETTINGS).fit(X, y + X[:, 0], checkpoint=tmp_path)
-        assert len(list(tmp_path.iterdir())) >= 2 * n_files - 2
-        plain = BandfallRegressor(**self.SETTINGS).fit(X, y + X[:, 0])
-        assert np.array_equal(other.predict(X_new), plain.predict(X_new))
-
-    def test_an_interrupted_fit_keeps_whole_leaves_alone(self, data, tmp_path, monkeypatch):
-        X, y, X_new, _ = data
-        train = leaf_fits.train_leaf
-
-        def cut_off(*given):
-            if list(tmp_path.iterdir()):
-                raise KeyboardInterrupt
-            return train(*given)
-
-        monkeypatch.setattr(leaf_fits, "train_leaf", cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
-        assert list(tmp_path.iterdir())
-        monkeypatch.undo()
-        again = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
-        plain = BandfallRegressor(**self.SETTINGS).fit(X, y)
-        assert np.array_equal(again.predict(X_new), plain.predict(X_new))
-
-    def test_what_is_no_folder_is_refused(self, data, tmp_path):
-        X, y, *_ = data
-        file = tmp_path / "file"
-        file.write_text("something")
-        with pytest.raises(ValueError, match="leaves need a folder"):
-            BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=file)
-        for model in (BandfallRegressor(**self.SETTINGS), KernelDescentRegressor()):
-            with pytest.raises(ValueError, match="checkpoint='' names no file or folder"):
-                model.fit(X, y, checkpoint="")
-
-    @pytest.mark.parametrize("damage", ["cut", "swapped"])
-    def test_leaves_that_cannot_be_used_are_trained_again(self, data, tmp_path, damage):
-        """Damaged files, and files that hold another leaf than their name says."""
-        X, y, X_new, _ = data
-        plain = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
-        leaves = {leaf: leaf.read_bytes() for leaf in sorted(tmp_path.iterdir())}
-        others = [*leaves.values()][1:] + [*leaves.values()][:1]
-        for leaf, other in zip(leaves, others, strict=True):
-            leaf.write_bytes(other if damage == "swapped" else leaves[leaf][:-100])
-        match = "holds another leaf" if damage == "swapped" else "trained again, because"
-        with pytest.warns(UserWarning, match=match):
-            again = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
-        assert np.array_equal(again.predict(X_new), plain.predict(X_new))
-        assert {leaf: leaf.read_bytes() for leaf in sorted(tmp_path.iterdir())} == leaves

@@ -49,7 +49,7 @@ _BOOSTERS = {
 _SINGLE = ("gradient boosting", *_BOOSTERS)  # these predict one target
 
 
-@command(required="targets", without="keep model max_seconds checkpoint")
+@command(required="targets", without="keep model max_seconds")
 def compare(data: str, *, roles: Roles, choices: Choices, style: Style, json: bool = False) -> None:
     """Score bandfall and its rivals on the same held-out rows.
 

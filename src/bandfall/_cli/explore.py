@@ -23,7 +23,7 @@ SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest compute
 
 
 @command(
-    without="keep weights time group max_seconds checkpoint",
+    without="keep weights time group max_seconds",
     source=argument("MODEL|DATA", "Model file made by fit, or a table; without it, a playground."),
     data=argument("DATA", "Table to explore the model with; it must contain the target."),
     targets=option("--target", "COL", "Column to predict, if a table is given."),

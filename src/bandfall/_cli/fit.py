@@ -16,7 +16,6 @@ from bandfall._cli.stored import model_notes
 from bandfall._cli.terminal import (
     INTERRUPTED,
     Bar,
-    InputError,
     counted,
     note,
     print_json,
@@ -35,7 +34,6 @@ MODEL = Path("model.bandfall")
 @command(
     required="targets",
     out=option("--out", "FILE", "Model file to write."),
-    resume=option("--resume", "", "Continue from --checkpoint, if that file exists."),
 )
 def fit(
     data: str,
@@ -43,7 +41,6 @@ def fit(
     roles: Roles,
     out: Path = MODEL,
     choices: Choices,
-    resume: bool = False,
     style: Style,
     force: bool = False,
     json: bool = False,
@@ -56,7 +53,6 @@ def fit(
     Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.
     """
     check_out(out, is_model, force=force, inputs=(data,))
-    _check_checkpoint(choices, resume)
     if choices.model == "krr-cv":
         choices = choices.with_most_rows()
     trained = train_on(data, roles, style, choices)
@@ -72,17 +68,6 @@ def fit(
     if trained.interrupted:
         note(f"interrupted: {out} holds the model found so far")
         raise typer.Exit(INTERRUPTED)
-
-
-def _check_checkpoint(choices: Choices, resume: bool) -> None:
-    """Refuse to overwrite the checkpoint of an interrupted run unless --resume is given."""
-    file = choices.checkpoint
-    if file is None and resume:
-        raise InputError("--resume needs --checkpoint, the file to continue from")
-    if file is not None and choices.model != "kgdd":
-        raise InputError(f"--checkpoint works with --model kgdd only, not {choices.model}")
-    if file is not None and file.exists() and not resume:
-        raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
 def _tested(trained: Trained, story: Story) -> JsonDict | None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import wraps
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
@@ -56,8 +55,6 @@ OPTIONS = {
     "seed": option("--seed", "N", "Seed for choosing rows at random.", min=0, max=2**32 - 1),
     "device": option("--device", "DEVICE", "Where to compute: auto, cpu, cuda, or the address of a "
            "Dask scheduler."),
-    "checkpoint": option("--checkpoint", "FILE", "Save the progress of --model kgdd here after "
-           "every stage."),
     "separator": option("--sep", "C", "Separator of a CSV file, or tab [default: guessed]."),
     "decimal": option("--decimal", "C", "Decimal sign of a CSV file [default: guessed]."),
     "encoding": option("--encoding", "NAME", "Encoding of a CSV file [default: guessed]."),
@@ -121,7 +118,6 @@ class Choices:
     max_seconds: float | None = None
     seed: int = 0
     device: str = "auto"
-    checkpoint: Path | None = None
 
     def with_most_rows(self) -> Choices:
         """A copy with a limit of rows if none was given."""

@@ -20,7 +20,7 @@ _DATA = "Rows for a model file: new ones, or the training rows if the file has n
 
 
 @command(
-    without="keep max_seconds checkpoint",
+    without="keep max_seconds",
     source=argument("MODEL|DATA", "Model file, or a table to train a model on."),
     data=argument("DATA", _DATA),
     targets=option("--target", "COL", "Column to predict, if a table is given."),

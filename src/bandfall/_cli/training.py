@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path as File
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -92,16 +91,11 @@ def train_on(
         table = only_numbers(table, choices.model)
     rows, held_out = split_table(table, choices)
     start = time.monotonic()
-    interrupted = _train(estimator, rows, progress, choices.checkpoint)
+    interrupted = _train(estimator, rows, progress)
     return Trained(estimator, rows, held_out, time.monotonic() - start, interrupted)
 
 
-def _train(
-    estimator: Estimator,
-    table: Dataset,
-    progress: Callable[[float], None] | None,
-    checkpoint: File | None,
-) -> bool:
+def _train(estimator: Estimator, table: Dataset, progress: Callable[[float], None] | None) -> bool:
     """Fit with a progress bar; return whether Ctrl-C ended it."""
     model, interrupted = last_step(estimator), False
     if table.style.missing and "missing" in model.get_params():
@@ -109,7 +103,7 @@ def _train(
     with Bar("fit", progress) as bar, observed_by(bar.follow), table.style.as_usual():
         try:
             roles = (table.weights, table.group, table.time)
-            extra = fit_arguments(estimator, *roles, checkpoint=checkpoint)
+            extra = fit_arguments(estimator, *roles)
             Watchdog.spares_next = True
             estimator.fit(table.X, table.y, **extra)
         except KeyboardInterrupt:
@@ -136,14 +130,13 @@ def fit_arguments(
     weights: Weights,
     groups: np.ndarray | None,
     time: np.ndarray | None = None,
-    checkpoint: File | None = None,
 ) -> JsonDict:
     """Additional arguments of `fit` that the model accepts."""
     model = last_step(estimator)
     if groups is not None and has_fit_parameter(model, "groups") and np.ptp(groups) == 0:
         note("all training rows belong to one group: the search holds out single rows")
         groups = None
-    given = {"checkpoint": checkpoint, "sample_weight": weights, "time": time, "groups": groups}
+    given = {"sample_weight": weights, "time": time, "groups": groups}
     return {
         last_step_prefix(estimator) + name: value
         for name, value in given.items()

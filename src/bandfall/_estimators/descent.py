@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import field, replace
 from functools import partial
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -33,8 +32,6 @@ from bandfall._estimators.base import (
     with_callbacks,
 )
 from bandfall._estimators.view import Story
-from bandfall._files.atomic import check_writable
-from bandfall._files.checkpoint import check_named, load_path, save_path
 from bandfall._products import check_device
 from bandfall._typing import ArrayLike, State
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
@@ -43,8 +40,6 @@ from bandfall.descent._front import TrainingFront, Watcher
 from bandfall.descent._schedules import MinimumSpeed, Schedule
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
-
-File: TypeAlias = str | os.PathLike[str]
 
 _MIN_MEAN_WEIGHT = 0.1
 _FLOAT32_WEIGHTS = 1e6  # largest ratio of weights that float32 resolves
@@ -159,14 +154,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     @with_callbacks
     @validated
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        checkpoint: File | None = None,
-    ) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train until `max_r2` or `max_time` is reached or R² stalls; see ``path_.status``.
 
         Parameters
@@ -176,11 +164,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w equal rows; training time scales with the weights.
             Weights that sum to far less than the number of rows cause a warning.
-        checkpoint : path, optional
-            File to which the path is written after every stage. If the file exists, training
-            continues from it, with the same result as one run. A crash costs at most one stage.
-            The file belongs to this call: copies of the estimator, as in cross-validation, must
-            not share it.
 
         Returns
         -------
@@ -191,9 +174,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         reports = Reports(self, X, y)
-        if checkpoint is not None:
-            check_named(checkpoint)
-            check_writable(checkpoint)  # now, not after the first stage
         held_out, latest, pressed = None, None, False
         shown = PathProgress(float(self.max_r2))
         if self.validation_fraction is not None:
@@ -202,12 +182,10 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         def ended(progress: TrainingFront) -> bool:
             nonlocal latest
             latest, shown.r2 = progress, progress.r2
-            if checkpoint is not None:
-                save_path(progress.path(), checkpoint)
             return reports.task("stage", lambda: _fitted_state(progress.path()))
 
         try:
-            path = self._train(data, ended, checkpoint)
+            path = self._train(data, ended)
         except KeyboardInterrupt:
             if latest is None:
                 raise
@@ -243,7 +221,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             return
         warn_caller(message, ConvergenceWarning)
 
-    def _train(self, data: TrainingData, watcher: Watcher, checkpoint: File | None) -> Path:
+    def _train(self, data: TrainingData, watcher: Watcher) -> Path:
         """Train a path on these rows, or continue an earlier one."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = self.schedule or MinimumSpeed(
@@ -265,22 +243,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                     "sample_weight, kernel, solver and start bandwidth as before (changed: "
                     f"{', '.join(changed)}); use warm_start=False to start again"
                 )
-        if checkpoint is not None and os.path.exists(checkpoint):
-            previous = _begun(checkpoint, schedule, *problem)
         if previous is None:
             weights = data.weights
-            path = fit_path(
+            return fit_path(
                 data.X, data.y, kernel, solver=solver, bandwidth=bandwidth, weights=weights, **how
             )
-        else:
-            if previous.r2 > stopping.max_r2:
-                previous = previous.truncate(r2=stopping.max_r2, backend=backend)
-            if previous.time > max_time:
-                previous = previous.truncate(time=max_time, backend=backend)
-            path = resume_path(previous.replace(solver=solver), **how)
-        if checkpoint is not None:
-            save_path(path, checkpoint)
-        return path
+        if previous.r2 > stopping.max_r2:
+            previous = previous.truncate(r2=stopping.max_r2, backend=backend)
+        if previous.time > max_time:
+            previous = previous.truncate(time=max_time, backend=backend)
+        return resume_path(previous.replace(solver=solver), **how)
 
     def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
         """Split rows into training rows and held-out rows."""
@@ -362,29 +334,6 @@ def _differences(
         "y": np.array_equal(path.y, data.y),
     }
     return [name for name in same if not same[name]]
-
-
-def _begun(
-    checkpoint: File,
-    schedule: Schedule,
-    data: TrainingData,
-    kernel: Kernel,
-    solver: Solver,
-    bandwidth: float | None,
-) -> Path:
-    """The path in a checkpoint; raises if it belongs to another fit."""
-    path = load_path(checkpoint)
-    changed = _differences(path, data, kernel, solver, bandwidth)
-    if not changed and path.solver != solver:
-        changed = ["settings of the solver"]
-    if not changed and path.schedule != schedule:
-        changed = ["min_speed, min_bandwidth or schedule"]
-    if changed:
-        raise ValueError(
-            f"checkpoint {os.fspath(checkpoint)!r} is of another fit (different: "
-            f"{', '.join(changed)}); remove it, or name another file"
-        )
-    return path
 
 
 def _fitted_state(path: Path) -> State:

@@ -8,7 +8,6 @@ from dataclasses import field, replace
 from functools import partial
 from html import escape
 from importlib import import_module
-from os import PathLike
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
@@ -91,7 +90,6 @@ class SelfTuning(CallbackSupportMixin, Storable):
         groups: ArrayLike | None = None,
         *,
         time: str | ArrayLike | None = None,
-        checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Search for the best models and fit them to all rows.
 
@@ -111,14 +109,11 @@ class SelfTuning(CallbackSupportMixin, Storable):
             When each row was observed: a column of X, or numbers or dates. The latest rows are
             held out, so that scores and intervals are those of later rows. A column of X remains a
             feature. Not with `groups`.
-        checkpoint : path, optional
-            A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
-            interrupted, running it again repeats the search, but trains no leaf twice.
         """
         self._validate_params()
         from bandfall._estimators.training import train  # predictions need no search
 
-        train(self, X, y, sample_weight, groups, time, checkpoint)
+        train(self, X, y, sample_weight, groups, time)
         return self
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from time import monotonic
 from typing import NamedTuple
 
@@ -26,7 +25,6 @@ from bandfall._estimators.input import (
 )
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import kernel_words
-from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
 from bandfall._models.average import Average
@@ -84,11 +82,9 @@ def train(
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
     time: str | ArrayLike | None,
-    checkpoint: str | PathLike[str] | None,
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
     kernels, clock = _chosen_kernels(model), model._clock
-    store = None if checkpoint is None else LeafFolder(checkpoint)
     class_weight = getattr(model, "class_weight", None)
     X = as_numpy(X, model.memory_budget)
     y, sample_weight, groups, time = map(as_numpy, (y, sample_weight, groups, time))
@@ -107,7 +103,7 @@ def train(
         target, rows, encoders = _encoded_rows(fitted, used, seconds, clock)
         tuned = _search(fitted, target, rows, used.groups is not None, kernels, progress)
         rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
-        members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
+        members, tuned = fit_members(rows, tuned, clock, progress.interrupted)
         fitted.skipped_ = clock.skipped
         if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
             _warn_if_useless(tuned, rows)

@@ -16,13 +16,12 @@ from bandfall._checks import (
     check_instance,
     check_names,
     check_number,
-    check_positions,
     check_sizes,
 )
 from bandfall._files.codec import Component, check_types, field_values, register, register_dataclass
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
-from bandfall._models.member import Candidate, FittedLeaf, Member
+from bandfall._models.member import Candidate, Member
 from bandfall._products.device import for_any_machine
 from bandfall._targets import Classes, Numbers, Target
 from bandfall._targets.links import Link
@@ -130,16 +129,6 @@ def _check_log(log: Log) -> None:
         shapes(name, column, "steps", allowed="infinite")
 
 
-def _check_fitted_leaf(leaf: FittedLeaf) -> None:
-    check_positions("numbers", leaf.numbers)
-    check_positions("held_out", leaf.held_out)
-    shapes = ShapeChecker(m=len(leaf.held_out), k=leaf.path.model.n_outputs)
-    shapes("predictions", leaf.predictions, "m k")
-    if len(leaf.numbers) != len(leaf.path.X):
-        raise ValueError("numbers do not fit the path")
-    _check_root(leaf.root, leaf.path.X.shape[1])
-
-
 def _check_encoder(encoder: TableEncoder) -> None:
     fitted = encoder.fitted
     if fitted is None:
@@ -181,7 +170,6 @@ _CHECKS: dict[type, Callable[..., None]] = {
     PartitionedSum: _check_partitioned,
     Log: _check_log,
     Path: _check_path,
-    FittedLeaf: _check_fitted_leaf,
     TableEncoder: _check_encoder,
     Average: _check_average,
 }

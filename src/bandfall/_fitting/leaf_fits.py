@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.leaves import Divided, LeafStore, fit_leaf
+from bandfall._fitting.leaves import Divided, fit_leaf
 from bandfall._fitting.logistic import as_codes, in_its_loss
 from bandfall._fitting.paths import fit_member_path, needs_digits
 from bandfall._models.member import FittedLeaf
@@ -42,7 +42,6 @@ def fit_leaves(
     root: np.ndarray,
     clock: Clock,
     interrupted: Callable[[], bool],
-    store: LeafStore | None = None,
 ) -> Fitted:
     """Fit metric and path to the training rows of a part, leaf by leaf, on workers if possible.
 
@@ -66,17 +65,9 @@ def fit_leaves(
             numbers = numbers[:: -(-len(numbers) // most)]
         with clock.task(FINAL_FITS, share):
             leaf = divided.take(numbers)
-            key = "" if store is None else leaf.key(trial)
-            found = None if store is None else store.load(key)
-            if found is not None:
-                return found
             if helpers is None:
-                found = train_leaf(leaf, trial, interrupted)
-            else:
-                found = helpers.call([("leaf", (replace(leaf, backend=HOST), trial))])[0]
-            if store is not None and found.path.status is not Status.INTERRUPTED:
-                store.save(key, found)
-            return found
+                return train_leaf(leaf, trial, interrupted)
+            return helpers.call([("leaf", (replace(leaf, backend=HOST), trial))])[0]
 
     try:
         n_jobs = None if helpers is None else CALLS_PER_THREAD * max(1, len(helpers.threads()))

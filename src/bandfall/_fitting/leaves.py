@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -92,20 +91,6 @@ class Divided:
             classes=classes,
         )
 
-    def key(self, trial: Trial) -> str:
-        """A hash of everything that determines the result of training this leaf."""
-        arrays = (self.X, self.y, self.weights, self.numbers, self.evidence, self.judging)
-        settings = (trial.candidate, trial.max_r2, trial.train_r2, trial.score, trial.temperature)
-        known = (*settings, self.variance, self.mixes, self.again, self.judge)
-        digest = hashlib.sha256(repr(known).encode())
-        for array in arrays:
-            if array is not None:
-                digest.update(str((array.dtype, array.shape)).encode())
-                digest.update(np.ascontiguousarray(array).data)
-        if self.classes is not None:
-            digest.update(self.classes.labels.tobytes() + self.classes.prior.tobytes())
-        return digest.hexdigest()
-
     def rows(self, X: np.ndarray) -> Rows:
         """`Rows` with these targets and the columns X, for training a path."""
         return Rows(
@@ -138,16 +123,6 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     evidence[order[:: -(-len(rows) // n_evidence)]] = True
     judging[order[~evidence[order]][:: settings.judging]] = True
     return evidence[rows.groups], judging[rows.groups]
-
-
-class LeafStore(Protocol):
-    """Keeps trained leaves for a fit that is run again."""
-
-    def load(self, key: str) -> FittedLeaf | None:
-        """The leaf stored under this key; None if there is none."""
-
-    def save(self, key: str, leaf: FittedLeaf) -> None:
-        """Store a leaf."""
 
 
 @dataclass(frozen=True)

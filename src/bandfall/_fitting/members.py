@@ -14,7 +14,6 @@ from bandfall._fitting.leaf_fits import (
     fit_leaves,
     with_evidence,
 )
-from bandfall._fitting.leaves import LeafStore
 from bandfall._fitting.logistic import in_its_loss, log_loss_target
 from bandfall._fitting.paths import fit_member_path, needs_digits, stop_of
 from bandfall._models.member import Candidate, Member
@@ -44,7 +43,6 @@ def fit_members(
     tuned: Tuned,
     clock: Clock | None = None,
     interrupted: Callable[[], bool] = lambda: False,
-    store: LeafStore | None = None,
 ) -> tuple[list[Member], Tuned]:
     """Fit the chosen models to all rows; return them and the (possibly reduced) choice.
 
@@ -52,7 +50,6 @@ def fit_members(
     average; if even the heaviest takes too long, it is fitted to fewer rows. `interrupted` is
     called after every stage of a long fit. Once it returns True, the model consists of the finished
     members or, if there are none, of the heaviest, fitted to so few rows that it takes seconds.
-    `store` keeps trained leaves for a fit that is run again.
     """
     clock = clock or Clock()
     if len(rows) > rows.settings.probed_rows and interrupted():
@@ -68,7 +65,7 @@ def fit_members(
             break
         try:
             root = root_of(tuned, everything, trial)
-            one = _fit_member(everything, trial, root, clock, interrupted, store)
+            one = _fit_member(everything, trial, root, clock, interrupted)
         except KeyboardInterrupt:
             clock.press()
             if fitted:
@@ -215,7 +212,6 @@ def _fit_member(
     root: np.ndarray,
     clock: Clock,
     interrupted: Callable[[], bool],
-    store: LeafStore | None = None,
 ) -> Fitted:
     """Metric and path over the training rows of a part."""
     # Small fits are not interrupted: they are quick, and a path cut off at once is no model.
@@ -231,7 +227,7 @@ def _fit_member(
 
     Z, _ = part.columns(trial.candidate.encoding)
     if len(part) > rows.leaf_rows:
-        return fit_leaves(part, trial, Z, root, clock, interrupted, store)
+        return fit_leaves(part, trial, Z, root, clock, interrupted)
     with clock.task(FINAL_FITS, PATH * len(part) ** 2):
         path = fit(scaled(Z, root))
         if needs_digits(path, trial, rows.settings):

@@ -81,7 +81,7 @@ def check_alive(client: Client, error: Exception | None = None) -> None:
     if client.status != "running" or error is not None:
         raise ClusterError(
             f"the connection to the Dask scheduler at {_address(client)} was lost; start the "
-            "cluster again and fit again (with a checkpoint, only the last stage is lost)"
+            "cluster again and fit again"
         ) from error
 
 

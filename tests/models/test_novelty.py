@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from bandfall._models import novelty
 from bandfall._models.novelty import nearest_distances, novelty_scale
 from bandfall._products import NumpyBackend
-from bandfall.kernels._geometry import EUCLIDEAN, geometry_of
+from bandfall.kernels._geometry import geometry_of
 
 
 @pytest.fixture
@@ -53,26 +53,6 @@ def test_float32_rows(rows):
     assert novelty_scale(rows.astype(np.float32)) == pytest.approx(novelty_scale(rows), rel=1e-3)
 
 
-def test_a_row_that_is_near_enough_will_do():
-    random = np.random.default_rng(3)
-    rows = random.uniform(size=(20_000, 1))  # so dense that float32 does not tell neighbours apart
-    new = np.concatenate([random.uniform(size=(500, 1)), random.uniform(1.0, 2.0, size=(500, 1))])
-    exact, enough = nearest_distances(new, rows), 3e-4
-    quick = nearest_distances(new, rows, enough=enough)
-    beyond = exact > enough
-    assert 400 < beyond.sum() < 600
-    np.testing.assert_array_equal(quick[beyond], exact[beyond])
-    assert np.all(quick[~beyond] <= enough)
-    assert np.all(quick >= exact)
-
-
-def test_near_enough_leaves_oneself_out(rows):
-    own = np.arange(len(rows))
-    np.testing.assert_array_equal(
-        nearest_distances(rows, rows, own=own, enough=0.0), nearest_distances(rows, rows, own=own)
-    )
-
-
 @pytest.mark.parametrize("p", [1.0, 1.25, 2.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_tree_of_many_rows_finds_what_comparing_all_of_them_finds(p, dtype):
@@ -102,19 +82,3 @@ def test_rows_that_spread_in_many_directions_are_compared_one_by_one():
     rows = np.random.default_rng(6).normal(size=(6000, 30))
     nearest_distances(rows[:3], rows)
     assert novelty._trees[id(rows)] is None
-
-
-def test_many_rows_that_spread_in_many_directions_are_compared_along_the_main_ones():
-    random = np.random.default_rng(7)
-    main = random.normal(size=(6200, 12)) @ random.normal(size=(12, 40))
-    rows = (main + 0.01 * random.normal(size=main.shape)).astype(np.float32)
-    rows, new = rows[:6000].copy(), rows[6000:]
-    exact = nearest_distances(new, rows.copy())
-    tree = novelty._Tree.of(rows, most_directions=3.0, compared_rows=5000)
-    found = tree.nearest(new, rows, None, EUCLIDEAN)
-    assert tree.directions.shape == (40, 8)
-    assert np.all(found >= exact * (1 - 1e-5))
-    assert np.median(found / exact) < 1.1
-    own = np.arange(0, 6000, 60)
-    assert np.all(tree.nearest(rows[own], rows, own, EUCLIDEAN) > 0)
-    assert nearest_distances(rows[own], rows).max() == 0

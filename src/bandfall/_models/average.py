@@ -156,21 +156,10 @@ class Average(Generic[Kind]):
                 total[:, source] += member.weight * inner[:, column]
         return total
 
-    def novelty(
-        self, columns: Columns, *, enough: float | None = None, backend: Backend = HOST
-    ) -> np.ndarray:
-        """Distance to the nearest training row, in units of `novelty_scale`, shape (m,).
-
-        With `enough`, a value that does not exceed it need not be exact, which halves the time.
-        """
-        path = self.plainest.path
-        nearest = nearest_distances(
-            self.rows_of(self.plainest, columns),
-            path.X,
-            enough=None if enough is None else enough * self.novelty_scale,
-            geometry=path.kernel.geometry,
-            backend=backend,
-        )
+    def novelty(self, columns: Columns, *, backend: Backend = HOST) -> np.ndarray:
+        """Distance to the nearest training row, in units of `novelty_scale`, shape (m,)."""
+        path, rows = self.plainest.path, self.rows_of(self.plainest, columns)
+        nearest = nearest_distances(rows, path.X, geometry=path.kernel.geometry, backend=backend)
         return nearest / self.novelty_scale
 
     def novelty_among(self, numbers: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:

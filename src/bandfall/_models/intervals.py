@@ -350,7 +350,7 @@ class Intervals:
             places = outputs if along else average.rows_of(average.heaviest, columns)
             sizes = smoother.at(places, self.bandwidth)
         sizes = np.where(overall > 0, sizes, 1.0)
-        novelty = average.novelty(columns, enough=1.0, backend=backend)
+        novelty = average.novelty(columns, backend=backend)
         return widened(sizes, novelty[:, None])
 
     def _candidates(self, average: Average[Numbers]) -> dict[str, Sizes]:

@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from sklearn.datasets import make_moons
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall.plotting import BoundaryDisplay, IntervalDisplay
+from bandfall.plotting import IntervalDisplay
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -46,8 +46,21 @@ def draw_boundaries():
     """The paper's story for classes: simple first, finer as the bandwidth falls."""
     X, y = make_moons(300, noise=0.25, random_state=0)
     model = BandfallClassifier(n_members=1).fit(X, y)
-    display = BoundaryDisplay.from_estimator(model, X, y, resolution=120)
-    display.figure_.savefig(IMAGES / "class_stages.png", dpi=100)
+    values = [
+        np.linspace(low - 0.4, high + 0.4, 120)
+        for low, high in zip(X.min(0), X.max(0), strict=True)
+    ]
+    grid = np.stack(np.meshgrid(*values), axis=-1).reshape(-1, 2)
+    stages = list(model.staged_predict_proba(grid))
+    shown = np.linspace(0, len(stages) - 1, 4).astype(int)
+    figure, axes = pyplot.subplots(1, 4, figsize=(11.2, 3.0), sharey=True, layout="constrained")
+    for ax, stage in zip(axes, shown, strict=True):
+        share = stages[stage][:, 1].reshape(120, 120)
+        ax.contourf(*values, share, levels=20, cmap="RdBu", alpha=0.7)
+        ax.contour(*values, share, levels=[0.5], colors="black", linewidths=1.1)
+        ax.scatter(*X.T, c=y, s=10, cmap="RdBu", edgecolors="white", linewidths=0.4)
+        ax.set_title(f"stage {stage + 1} of {len(stages)}", fontsize=9)
+    figure.savefig(IMAGES / "class_stages.png", dpi=100)
 
 
 if __name__ == "__main__":

@@ -77,10 +77,8 @@ def draw_shifts(models):
 def draw_bounds(models):
     figure, axes = four_panels()
     for ax, floor, model in zip(axes, FLOORS, models, strict=True):
-        BoundDisplay.from_estimator(
-            model, X_new, y_new, residual="measured", time_scale="log", ax=ax
-        )
-        ax.set(title=f"floor σ = {floor:g}", ylim=(1e-3, 1e5), xlim=(1e-2, 1e3))
+        BoundDisplay.from_estimator(model, X_new, y_new, residual="measured", ax=ax)
+        ax.set(title=f"floor σ = {floor:g}", ylim=(1e-3, 1e5), xlim=(1e-2, 1e3), xscale="log")
         if ax is not axes[0]:
             ax.get_legend().remove()
             ax.set_ylabel("")

@@ -87,7 +87,7 @@ BUDGET = {
     "descent": 2938,
     "kernels": 935,
     "neural": 1158,
-    "plotting": 1315,
+    "plotting": 820,
     "report": 1960,
     "rivals": 820,
     "tables": 2680,

@@ -7,10 +7,10 @@ read that record.
 """
 
 import pandas as pd
+from matplotlib import pyplot as plt
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallRegressor
-from bandfall.plotting import SelectionDisplay
 
 # %%
 # Five features matter in this function, five are noise.
@@ -30,9 +30,17 @@ table = pd.DataFrame(model.selection_)
 table.sort_values("loss").head(8).round(4)
 
 # %%
-# The same as a picture: the effect of the metric's rounds on the left, of the speed on the right.
+# The same as a picture: what the rounds of the metric and the speed do to the score.
 
-SelectionDisplay.from_estimator(model)
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
+for ax, column in zip(axes, ("n_rounds", "min_speed"), strict=True):
+    for encoding, trials in table.groupby("encoding"):
+        best = trials.groupby(column)["score"].max()
+        ax.plot(best.index, best, "o-", label=encoding)
+    ax.set_xlabel(column)
+axes[0].set_ylabel("R² on held-out rows, best trial")
+axes[1].set_xscale("log")
+axes[1].legend()
 
 # %%
 # The learned metric has found out which five features are noise.

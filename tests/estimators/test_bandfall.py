@@ -108,33 +108,6 @@ def test_evidence_is_in_the_units_of_the_target(friedman, fitted):
     assert abs(found - fitted.score(X_test, y_test)) < 0.05
 
 
-def test_the_selection_can_be_drawn(fitted):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    from bandfall.plotting import SelectionDisplay
-
-    table = fitted.selection_
-    display = SelectionDisplay.from_estimator(fitted)
-    left, right = display.axes_
-    lines = {line.get_label(): line for line in left.lines}
-    assert set(lines) == set(table["encoding"])
-    for encoding, line in lines.items():
-        rounds = np.unique(table["n_rounds"][table["encoding"] == encoding])
-        assert_array_equal(line.get_xdata(), rounds)
-    assert {line.get_label() for line in right.lines} == {
-        f"{encoding}, {kernel}"
-        for encoding, kernel in zip(table["encoding"], table["kernel"], strict=True)
-    }
-    marks = right.collections[0]
-    speeds = [member.candidate.min_speed for member in fitted.members_]
-    assert_allclose(marks.get_offsets()[:, 0], speeds)
-    assert_array_equal(np.argsort(-marks.get_sizes(), kind="stable"), np.arange(len(speeds)))
-    on_a_line = {(x, y) for line in right.lines for x, y in zip(*line.get_data(), strict=True)}
-    assert on_a_line.issuperset(map(tuple, marks.get_offsets().tolist()))
-    with pytest.raises(ValueError, match="give 2 axes"):
-        SelectionDisplay.from_estimator(fitted, axes=display.axes_[0])
-    pyplot.close(display.figure_)
-
-
 def test_the_same_seed_gives_the_same_model(friedman, fitted):
     X, y, X_test, _ = friedman
     again = clone(fitted).fit(X, y)

@@ -93,13 +93,8 @@ def test_bound_display(model):
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert len(labels) == 4
     display.figure_.canvas.draw()
-    plain = BoundDisplay.from_estimator(
-        model.path_, X_new, residual="measured", time_scale="log", ax=display.ax_
-    )
+    plain = BoundDisplay.from_estimator(model.path_, X_new, residual="measured", ax=display.ax_)
     assert plain.error is None
-    assert plain.ax_.get_xscale() == "log"
-    with pytest.raises(ValueError, match="time_scale='root'"):
-        display.plot(time_scale="root")
     with pytest.raises(ValueError, match="y_new must be"):
         BoundDisplay.from_estimator(model, X_new, y_new[:3])
 

@@ -20,7 +20,7 @@ def _no_window():
 
 def test_display_draws_the_log():
     log = TangentLog([LogRow(i, 1 - i / 10, i / 10, 0.1, 0.0, 1e-4, True) for i in range(10)])
-    display = TangentLogDisplay.from_log(log)
+    display = TangentLogDisplay(log=log).plot()
     drawn = [ax.lines[0].get_ydata() for ax in display.axes_]
     assert drawn[0].tolist() == log.r2.tolist()
     assert drawn[1].tolist() == log.blend.tolist()
@@ -31,4 +31,4 @@ def test_display_draws_the_log():
 
 def test_empty_log_is_refused():
     with pytest.raises(ValueError, match="log is empty"):
-        TangentLogDisplay.from_log(TangentLog())
+        TangentLogDisplay(log=TangentLog()).plot()

@@ -28,9 +28,7 @@ _TANGENT = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay:
-    """Bandwidth, training R² and R² speed over training time.
-
-    Build it with `from_estimator`.
+    """Bandwidth, training R² and R² speed over training time; see `from_estimator`.
 
     Parameters
     ----------
@@ -43,19 +41,7 @@ class PathDisplay:
     ----------
     figure_ : matplotlib Figure
     axes_ : ndarray of three matplotlib Axes
-        Bandwidth, R², speed, from top to bottom.
     lines_ : list of matplotlib artists
-
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor
-    >>> from bandfall.plotting import PathDisplay
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> display = PathDisplay.from_estimator(KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0])))
-    >>> [ax.get_ylabel() for ax in display.axes_]
-    ['bandwidth σ', 'training $R^2$', '$R^2$ speed']
     """
 
     time: np.ndarray
@@ -66,17 +52,7 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Estimator | Path, *, axes: AxesLike = None) -> Self:
-        """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one.
-
-        Parameters
-        ----------
-        estimator : fitted estimator, or Path
-        axes : three matplotlib Axes, optional
-
-        Returns
-        -------
-        PathDisplay
-        """
+        """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one."""
         model, _ = drawn_model(estimator)
         path = as_path(model)
         log = fine_log(path)
@@ -128,17 +104,12 @@ class PathDisplay:
 class TangentLogDisplay:
     """R² on training data, blend α and drift of the tangent kernel over epochs.
 
-    Build it with `from_estimator` or `from_log`.
-
-    Parameters
-    ----------
-    log : bandfall.neural.TangentLog
+    Build it with `from_estimator` or from a `bandfall.neural.TangentLog`, ``(log=...).plot()``.
 
     Attributes
     ----------
     figure_ : matplotlib Figure
     axes_ : ndarray of three matplotlib Axes
-    lines_ : list of matplotlib artists
     """
 
     log: TangentLog
@@ -146,22 +117,16 @@ class TangentLogDisplay:
     @classmethod
     def from_estimator(cls, estimator: Estimator, *, axes: AxesLike = None) -> Self:
         """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one."""
-        return cls.from_log(drawn_model(estimator)[0].log_, axes=axes)
-
-    @classmethod
-    def from_log(cls, log: TangentLog, *, axes: AxesLike = None) -> Self:
-        """Draw the log of a `TangentDescent`."""
-        return cls(log=log).plot(axes=axes)
+        return cls(log=drawn_model(estimator)[0].log_).plot(axes=axes)
 
     def plot(self, *, axes: AxesLike = None) -> Self:
         """Draw on three given axes, or on new ones."""
         if len(self.log) == 0:
             raise ValueError("log is empty: train before drawing it")
         self.figure_, self.axes_ = style.panels(axes, 3, 1, _SIZE, sharex=True)
-        self.lines_ = []
         for ax, (column, (label, colour, limits)) in zip(self.axes_, _TANGENT.items(), strict=True):
             values = getattr(self.log, column)
-            self.lines_ += ax.plot(self.log.epoch, values, color=colour, linewidth=1.8)
+            ax.plot(self.log.epoch, values, color=colour, linewidth=1.8)
             ax.set(ylabel=label, ylim=limits)
         _share_time(self.axes_, "epoch")
         return self

@@ -23,7 +23,6 @@ AxesLike: TypeAlias = "Axes | Sequence[Axes] | np.ndarray | None"  # None for ne
 # Readable in print and for colour-blind eyes (Okabe and Ito).
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 GREY = "#666666"
-CYCLE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
 SMALL: State = {"frameon": False, "fontsize": "small"}  # of legends
 
 

@@ -34,35 +34,19 @@ _REGIONS = (("one", style.GREEN), ("peak", style.ORANGE), ("zero", style.BLUE))
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundDisplay:
-    """Both kernel-dependent terms of Equation 5 over training time.
-
-    Build it with `from_estimator`.
+    """Both kernel-dependent terms of Equation 5 over training time; see `from_estimator`.
 
     Parameters
     ----------
     bound : GeneralizationBound
-    error_time : ndarray of shape (S,), optional
-    error : ndarray of shape (S, m), optional
+    error_time, error : ndarray of shape (S,) and (S, m), optional
         Measured errors, to draw with the bound.
     residual : {"bound", "measured"}
         The setting that `bound` was computed with.
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor
-    >>> from bandfall.plotting import BoundDisplay
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
-    >>> display = BoundDisplay.from_estimator(model, X[:-1] + 0.05)
-    >>> display.ax_.get_xlabel()
-    'training time t'
+    figure_, ax_ : matplotlib Figure and Axes
     """
 
     bound: GeneralizationBound
@@ -78,33 +62,19 @@ class BoundDisplay:
         y_new: ArrayLike | None = None,
         *,
         ax: Axes | None = None,
-        time_scale: str = "linear",
         **settings: Any,
     ) -> Self:
         """Draw the bound of a fitted `KernelDescentRegressor`, or a pipeline ending in one.
 
-        Parameters
-        ----------
-        estimator : fitted estimator, or Path
-        X_new : array-like of shape (m, d)
-        y_new : array-like of shape (m,), optional
-            The true values; if given, the errors over time are drawn too.
-        ax : matplotlib Axes, optional
-        time_scale : {"linear", "log"}
-        **settings
-            For `bandfall.theory.generalization_bound`: `derivative_bound` and `noise`, which
-            make C known, and `residual`.
-
-        Returns
-        -------
-        BoundDisplay
+        With the true values `y_new` of shape (m,), the errors over time are drawn too. The settings
+        are those of `bandfall.theory.generalization_bound`.
         """
         model, X_new = drawn_model(estimator, X_new)
         path, X_new = as_path(model), path_rows(model, X_new)
         bound = generalization_bound(path, X_new, **settings)
         residual = settings.get("residual", "bound")
         if y_new is None:
-            return cls(bound=bound, residual=residual).plot(ax=ax, time_scale=time_scale)
+            return cls(bound=bound, residual=residual).plot(ax=ax)
         y_new = np.asarray(y_new, dtype=float)
         if len(path.scale) > 1 or y_new.shape != bound.constant.shape:
             raise ValueError(
@@ -116,11 +86,10 @@ class BoundDisplay:
         X_new = np.asarray(X_new, dtype=path.X.dtype)
         error = [np.abs(path.truncate(time=t).evaluate(X_new)[:, 0] - y_new) for t in times]
         display = cls(bound=bound, error_time=times, error=np.array(error), residual=residual)
-        return display.plot(ax=ax, time_scale=time_scale)
+        return display.plot(ax=ax)
 
-    def plot(self, *, ax: Axes | None = None, time_scale: str = "linear") -> Self:
-        """Draw; parameters as for `from_estimator`."""
-        check_choice("time_scale", time_scale, "linear", "log")
+    def plot(self, *, ax: Axes | None = None) -> Self:
+        """Draw on the given axes, or on new ones."""
         self.figure_, self.ax_ = style.single_axes(ax)
         bound = self.bound
         first, second = _LABELS[self.residual]
@@ -137,8 +106,6 @@ class BoundDisplay:
         # The second term rises from zero, which a logarithmic axis cannot show.
         top = np.nanmax([bound.training.max(), bound.shift.max(), bound.scale])
         self.ax_.set_ylim(1e-3 * max(bound.scale, np.finfo(float).tiny), 3.0 * top)
-        if time_scale == "log" and len(bound.time) > 1:
-            self.ax_.set(xscale="log", xlim=(bound.time[1], bound.time[-1]))
         finish(self.ax_)
         self.ax_.legend(**style.SMALL)
         return self
@@ -155,7 +122,8 @@ class BoundDisplay:
 class KernelShiftDisplay:
     """Δk₂ as a function of the bandwidth, with its one-, peak- and zero-region shaded.
 
-    Build it with `from_estimator`.
+    Every stage of the path is a dot on the median curve; its area is the stage's share of
+    ∫‖y − f̂‖dt, the weight of Δk̄₂ in Theorem 1. See `from_estimator`.
 
     Parameters
     ----------
@@ -171,21 +139,8 @@ class KernelShiftDisplay:
     Attributes
     ----------
     regions_ : ShiftRegions
-        End of the one-region and start of the zero-region of the median curve.
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
-
-    Examples
-    --------
-    >>> import matplotlib; matplotlib.use("agg")
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor
-    >>> from bandfall.plotting import KernelShiftDisplay
-    >>> X = np.random.default_rng(0).normal(size=(30, 2))
-    >>> model = KernelDescentRegressor().fit(X[:25], X[:25, 0])
-    >>> display = KernelShiftDisplay.from_estimator(model, X[25:])
-    >>> bool(display.regions_.one_below < display.regions_.zero_above)
-    True
+        Those of the median curve.
+    figure_, ax_ : matplotlib Figure and Axes
     """
 
     bandwidths: np.ndarray
@@ -205,21 +160,7 @@ class KernelShiftDisplay:
     ) -> Self:
         """Draw Δk₂ between the training rows of a fitted path and new points.
 
-        Every stage of the path is a dot on the median curve; its area is the stage's share
-        of ∫‖y − f̂‖dt, the weight of Δk̄₂ in Theorem 1.
-
-        Parameters
-        ----------
-        estimator : fitted estimator with a ``path_``, or a pipeline ending in one
-        X_new : array-like of shape (m, d)
-            Rows of features.
-        bandwidths : array-like, optional
-            By default more than a decade beyond the range of the data and the path.
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        KernelShiftDisplay
+        The bandwidths are by default more than a decade beyond the range of the data and the path.
         """
         model, new = drawn_model(estimator, X_new)
         path, new = as_path(model), path_rows(model, new)
@@ -288,9 +229,7 @@ class KernelShiftDisplay:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DoubleDescentDisplay:
-    """Training and test error, as 1 − R², against model complexity.
-
-    Build it with `from_estimator`.
+    """Training and test error, as 1 − R², against model complexity; see `from_estimator`.
 
     Parameters
     ----------
@@ -302,9 +241,7 @@ class DoubleDescentDisplay:
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-    ax_ : matplotlib Axes
-    lines_ : list of matplotlib Lines
+    figure_, ax_ : matplotlib Figure and Axes
 
     Examples
     --------
@@ -356,10 +293,6 @@ class DoubleDescentDisplay:
         label : str, optional
             By default the estimator's name.
         color : matplotlib color
-
-        Returns
-        -------
-        DoubleDescentDisplay
         """
         model = last_step(estimator)
         names = [n for n in ("min_bandwidth", "bandwidth") if n in model.get_params()]
@@ -396,13 +329,13 @@ class DoubleDescentDisplay:
         at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
         self.figure_, self.ax_ = style.single_axes(ax)
         before = self.ax_.get_ylim()[1] if self.ax_.has_data() else 0.0
-        prefix, order, self.lines_ = f"{label}, " if label else "", np.argsort(at), []
+        prefix, order = f"{label}, " if label else "", np.argsort(at)
         for errors, name, width, dash in (
             (self.test_error, "test", 1.9, "-"),
             (self.train_error, "training", 1.3, "--"),
         ):
             how: State = {"color": color, "linewidth": width, "linestyle": dash}
-            self.lines_ += self.ax_.plot(at[order], errors[order], label=f"{prefix}{name}", **how)
+            self.ax_.plot(at[order], errors[order], label=f"{prefix}{name}", **how)
         highest = max(1.0, float(self.test_error.max()), float(self.train_error.max()))
         self.ax_.set(ylim=(0.0, max(before, min(2.0, 1.15 * highest))), ylabel="error, $1 - R^2$")
         self.ax_.axhline(1.0, color=style.GREY, linewidth=0.8, linestyle=":")

@@ -82,7 +82,7 @@ BUDGET = {
     "_products": 4690,
     "_search": 2765,
     "_targets": 941,
-    "datasets": 850,
+    "datasets": 745,
     "demo": 670,
     "descent": 2938,
     "kernels": 935,

@@ -1,6 +1,5 @@
 """A data set of three rows, for tests of the loaders."""
 
-import hashlib
 import io
 import zipfile
 
@@ -27,7 +26,6 @@ TOY = Source(
     target="goal",
     dropped=("when",),
     rows=3,
-    csv_sha256=hashlib.sha256(CONTENT).hexdigest(),
     values_sha256=values_checksum(TABLE),
     home="http://localhost/toy",
     origin="it is made up",

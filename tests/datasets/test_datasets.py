@@ -5,7 +5,6 @@ import gzip
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
 from bandfall.datasets._files import read_array, values_checksum, weighted_means
-from bandfall.datasets._real import as_loaded, load_table
+from bandfall.datasets._real import _load, load_table
 from bandfall.datasets._sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
 from shared_files import data_directory
 from toy_source import CONTENT, HEADER, TABLE, TOY, as_csv, encrypted, packed_as, zipped
@@ -59,9 +58,7 @@ def real_data(private_places):
     end=st.sampled_from(["\n", "\r\n"]),
 )
 def test_any_finite_table_comes_back_exactly(table, end, tmp_path_factory):
-    source = dataclasses.replace(
-        TOY, rows=len(table), csv_sha256="", values_sha256=values_checksum(table)
-    )
+    source = dataclasses.replace(TOY, rows=len(table), values_sha256=values_checksum(table))
     path = tmp_path_factory.mktemp("toy") / "toy.csv"
     path.write_bytes(as_csv(table, end=end))
     np.testing.assert_array_equal(read_array(path, source), table)
@@ -94,17 +91,17 @@ def changed(row=0, column=0, by=1e-9):
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "header has .* 1 columns of 4"),
-        (b"\xff\xfe\x00binary", "not a text file"),
-        (HEADER.encode() + b"\n", "0 rows instead of 3"),
-        (as_csv(TABLE, header="when,a,b"), "header has other columns, and 3 columns of 4"),
-        (as_csv(TABLE, header="when,a,c,goal"), "header has names 'c' instead of 'b'"),
-        (as_csv(TABLE[:2]), "2 rows instead of 3"),
-        (CONTENT[:-12], "not every line has 4 fields"),
-        (CONTENT.replace(b"8.0", b"eight"), "not a number"),
+        (b"", "header differs from when, a, b, goal"),
+        (b"\xff\xfe\x00binary", "can't decode"),
+        (HEADER.encode() + b"\n", "does not have 3 rows"),
+        (as_csv(TABLE, header="when,a,b"), "header differs"),
+        (as_csv(TABLE, header="when,a,c,goal"), "header differs"),
+        (as_csv(TABLE[:2]), "does not have 3 rows of 4 fields"),
+        (CONTENT[:-12], "rows of 4 fields"),
+        (CONTENT.replace(b"8.0", b"eight"), "could not convert"),
         (CONTENT.replace(b"8.0", b"nan"), "checksum differs"),
-        (CONTENT.replace(b"8.0", b""), "not a number"),
-        (CONTENT.replace(b"8.0", b"8.0,1.0"), "not every line has 4 fields"),
+        (CONTENT.replace(b"8.0", b""), "could not convert"),
+        (CONTENT.replace(b"8.0", b"8.0,1.0"), "rows of 4 fields"),
         (changed(), "checksum differs"),
         (as_csv(TABLE[::-1]), "checksum differs"),
     ],
@@ -115,7 +112,6 @@ def test_wrong_files_are_named_and_refused(tmp_path, content, complaint):
     with pytest.raises(ValueError, match=complaint) as caught:
         read_array(path, TOY)
     assert str(path) in str(caught.value)
-    assert TOY.csv_sha256 in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -125,7 +121,7 @@ def test_wrong_files_are_named_and_refused(tmp_path, content, complaint):
         ("toy.csv.gz", gzip.compress(CONTENT)[:-9], "cannot be unpacked"),
         ("toy.csv.gz", b"not gzip", "cannot be unpacked"),
         ("toy.zip", zipped(CONTENT)[:-30], "cannot be unpacked"),
-        ("toy.zip", zipped(CONTENT, member="other.csv"), "no file 'inner.csv'"),
+        ("toy.zip", zipped(CONTENT, member="other.csv"), "cannot be unpacked .*inner.csv"),
         ("toy.zip", encrypted(zipped(CONTENT)), "cannot be unpacked .*encrypted"),
         ("toy.zip", packed_as(zipped(CONTENT), 99), "cannot be unpacked .*compression"),
     ],
@@ -143,9 +139,7 @@ def test_damaged_archives_are_refused(tmp_path, filename, content, complaint):
 
 @given(position=st.tuples(st.integers(0, 2), st.integers(0, 2)), size=st.floats(1e-6, 1e3))
 def test_a_fingerprint_tells_rounding_from_other_values(position, size, tmp_path_factory):
-    source = dataclasses.replace(
-        TOY, csv_sha256="", values_sha256="", fingerprint=tuple(weighted_means(TABLE))
-    )
+    source = dataclasses.replace(TOY, values_sha256="", fingerprint=tuple(weighted_means(TABLE)))
     path = tmp_path_factory.mktemp("toy") / "toy.csv"
     path.write_bytes(as_csv(TABLE * (1 + 1e-12)))
     read_array(path, source)
@@ -157,9 +151,7 @@ def test_a_fingerprint_tells_rounding_from_other_values(position, size, tmp_path
 
 
 def test_a_fingerprint_notices_moved_rows(tmp_path):
-    source = dataclasses.replace(
-        TOY, csv_sha256="", values_sha256="", fingerprint=tuple(weighted_means(TABLE))
-    )
+    source = dataclasses.replace(TOY, values_sha256="", fingerprint=tuple(weighted_means(TABLE)))
     path = tmp_path / "toy.csv"
     path.write_bytes(as_csv(TABLE[[1, 0, 2]]))
     with pytest.raises(ValueError, match="column 'a' are not the published ones"):
@@ -195,17 +187,18 @@ def test_a_missing_directory_is_one_clear_line(loader, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("key", SOURCES)
-def test_a_missing_file_says_what_to_put_where(key, tmp_path):
+def test_a_missing_file_says_what_to_put_where(key, tmp_path, monkeypatch):
     source = SOURCES[key]
-    with pytest.raises(FileNotFoundError) as caught:
-        LOADERS[key](data_home=tmp_path, download_if_missing=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    nowhere = source.archive_url and "http://127.0.0.1:9/" + source.archive
+    source = dataclasses.replace(source, archive_url=nowhere)
+    with pytest.raises(OSError, match="were not found|could not be downloaded") as caught:
+        load_table(source, tmp_path)
     message = str(caught.value)
     for part in (
-        str(tmp_path),
         *source.filenames,
         source.columns[0],
         str(source.rows),
-        source.csv_sha256,
         source.home,
         "data_home=",
         "BANDFALL_DATA",
@@ -220,47 +213,24 @@ def test_sets_without_a_readable_file_are_never_downloaded(tmp_path):
             loader(data_home=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"data_home": 3},
-        {"return_X_y": "yes"},
-        {"as_frame": 1.5},
-        {"progress": "no"},
-        {"download_if_missing": None},
-    ],
-)
-def test_bad_arguments_are_named(arguments):
-    (name,) = arguments
-    with pytest.raises((TypeError, ValueError), match=name):
-        load_cpu(**arguments)
-
-
-def test_missing_pooch_and_pandas_are_named(tmp_path, monkeypatch):
+def test_missing_pooch_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match="pip install 'pooch"):
+    with pytest.raises(ImportError, match="pip install pooch"):
         load_power()
     (tmp_path / "toy.csv").write_bytes(CONTENT)
     assert load_table(TOY, data_home=tmp_path).shape == (3, 3)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="as_frame=True needs pandas"):
-        as_loaded(TOY, TABLE, return_X_y=False, as_frame=True)
 
 
-def test_bunch_tuple_and_frame_agree():
-    bunch = as_loaded(TOY, TABLE, return_X_y=False, as_frame=False)
+def test_bunch_and_tuple_agree(tmp_path):
+    (tmp_path / "toy.csv").write_bytes(CONTENT)
+    bunch = _load(TOY, tmp_path, return_X_y=False)
     np.testing.assert_array_equal(bunch.data, TABLE[:, :2])
     np.testing.assert_array_equal(bunch.target, TABLE[:, 2])
-    assert bunch.frame is None
     assert (bunch.feature_names, bunch.target_names) == (["a", "b"], ["goal"])
     assert TOY.home in bunch.DESCR
-    X, y = as_loaded(TOY, TABLE, return_X_y=True, as_frame=False)
+    X, y = _load(TOY, tmp_path, return_X_y=True)
     np.testing.assert_array_equal(X, bunch.data)
     np.testing.assert_array_equal(y, bunch.target)
-    framed = as_loaded(TOY, TABLE, return_X_y=False, as_frame=True)
-    pd.testing.assert_frame_equal(framed.data, pd.DataFrame(X, columns=["a", "b"]))
-    pd.testing.assert_series_equal(framed.target, pd.Series(y, name="goal"))
-    assert list(framed.frame.columns) == ["a", "b", "goal"]
 
 
 # The real sets

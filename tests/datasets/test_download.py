@@ -49,16 +49,12 @@ def source(served, tmp_path, monkeypatch):
         thread.join()
 
 
-@pytest.mark.parametrize("progress", [False, True])
-def test_download_once_then_cache(source, served, tmp_path, progress, capfd):
+def test_download_once_then_cache(source, served, tmp_path):
     served["/toy+data.zip"] = zipped(CONTENT)
-    np.testing.assert_array_equal(load_table(source, progress=progress), TABLE)
-    np.testing.assert_array_equal(load_table(source, progress=progress), TABLE)
+    np.testing.assert_array_equal(load_table(source), TABLE)
+    np.testing.assert_array_equal(load_table(source), TABLE)
     assert served["requests"] == 1
     assert [path.name for path in (tmp_path / "cache" / "bandfall").iterdir()] == ["toy+data.zip"]
-    written = capfd.readouterr()
-    assert written.out == ""
-    assert bool(written.err) == progress
 
 
 @pytest.mark.parametrize(
@@ -68,32 +64,25 @@ def test_download_once_then_cache(source, served, tmp_path, progress, capfd):
         (b"<html>an error page</html>", "cannot be unpacked"),
         (zipped(CONTENT)[:-40], "cannot be unpacked"),
         (zipped(CONTENT.replace(b"8.0", b"8.1")), "checksum differs"),
-        (zipped(CONTENT, member="renamed.csv"), "no file 'inner.csv'"),
+        (zipped(CONTENT, member="renamed.csv"), "inner.csv"),
     ],
 )
 def test_a_wrong_answer_is_refused_and_leaves_no_file(source, served, tmp_path, body, complaint):
     if body is not None:
         served["/toy+data.zip"] = body
     with pytest.raises(OSError, match=complaint) as caught:
-        load_table(source, progress=False)
+        load_table(source)
     message = str(caught.value)
     assert source.archive_url in message
-    assert "put toy.csv.gz, toy.csv or toy+data.zip" in message
+    assert "put toy.csv.gz or toy.csv or toy+data.zip" in message
     assert "\n" not in message
     assert list((tmp_path / "cache" / "bandfall").iterdir()) == []
     # Nothing stands in the way of the next attempt.
     served["/toy+data.zip"] = zipped(CONTENT)
-    np.testing.assert_array_equal(load_table(source, progress=False), TABLE)
+    np.testing.assert_array_equal(load_table(source), TABLE)
 
 
 def test_offline_is_one_clear_line(source, tmp_path):
     unreachable = dataclasses.replace(source, archive_url="http://127.0.0.1:9/toy+data.zip")
     with pytest.raises(OSError, match=r"could not be downloaded .*ConnectionError.*BANDFALL_DATA"):
-        load_table(unreachable, progress=False)
-
-
-def test_no_download_without_leave(source, served):
-    served["/toy+data.zip"] = zipped(CONTENT)
-    with pytest.raises(FileNotFoundError, match="were not found"):
-        load_table(source, download_if_missing=False)
-    assert served["requests"] == 0
+        load_table(unreachable)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bandfall.datasets import Split, paper_splits
-from bandfall.datasets._real import as_loaded, load_table
+from bandfall.datasets._real import features_and_target, load_table
 from bandfall.datasets._sources import SOURCES
 from bandfall.datasets._splits import CPU_SIZES
 
@@ -121,8 +121,7 @@ class Data:
         self, dataset: str, n_splits: int, size: int | None = None, n_train: int | None = None
     ) -> Sequence[Split]:
         """The first `n_splits` of the paper's splits, see `bandfall.datasets.paper_splits`."""
-        table = self._table(dataset)
-        X, y = as_loaded(SOURCES[dataset], table, return_X_y=True, as_frame=False)
+        X, y = features_and_target(SOURCES[dataset], self._table(dataset))
         published = CPU_SIZES if dataset == "cpu" else 100
         return paper_splits(X, y, size=size or published, n_train=n_train)[:n_splits]
 
@@ -143,7 +142,7 @@ class Data:
 
     def _read(self, dataset: str) -> np.ndarray:
         try:
-            return load_table(SOURCES[dataset], data_home=self._data_home)
+            return load_table(SOURCES[dataset], self._data_home)
         except (OSError, ValueError, ImportError) as error:
             raise DataError(str(error)) from error
 

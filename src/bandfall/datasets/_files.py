@@ -6,12 +6,11 @@ through pooch, which is the optional extra ``data`` and imported only here.
 """
 
 import gzip
-import hashlib
-import importlib.util
 import os
 import tempfile
 import zipfile
 import zlib
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ def read_array(path: Path, source: Source) -> np.ndarray:
     except ValueError as error:
         raise ValueError(
             f"{path} is not the {source.title} data: {error}. Expected is a csv file of "
-            f"{source.rows} rows with sha256 {source.csv_sha256}; remove or replace the file"
+            f"{source.rows} rows; remove or replace the file"
         ) from error
     return table
 
@@ -43,35 +42,23 @@ def _unpacked(path: Path, source: Source) -> bytes:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
                 return archive.read(source.archive_member or "")
-    except KeyError as error:
-        raise ValueError(f"the archive has no file {source.archive_member!r}") from error
-    # RuntimeError: encrypted; NotImplementedError: packed by an unknown method.
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+    # KeyError: no such member; RuntimeError: encrypted, or packed by an unknown method.
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError) as error:
         raise ValueError(f"it cannot be unpacked ({error})") from error
     return path.read_bytes()
 
 
 def _parsed(content: bytes, source: Source) -> np.ndarray:
     """The numbers of a csv file with the header and as many lines and fields as expected."""
-    try:
-        header, *lines = content.decode("utf-8-sig").splitlines() or [""]
-    except UnicodeDecodeError as error:
-        raise ValueError("it is not a text file") from error
-    columns, names = header.replace('"', "").split(","), list(source.columns)
-    if columns != names:
-        odd = next((pair for pair in zip(columns, names, strict=False) if len({*pair}) > 1), None)
-        differ = f"names {odd[0][:30]!r} instead of {odd[1]!r}" if odd else "other columns"
-        raise ValueError(f"its header has {differ}, and {len(columns)} columns of {len(names)}")
-    if len(lines) != source.rows:
-        raise ValueError(f"it has {len(lines)} rows instead of {source.rows}")
+    header, *lines = content.decode("utf-8-sig").splitlines() or [""]
+    names = list(source.columns)
+    if header.replace('"', "").split(",") != names:
+        raise ValueError(f"its header differs from {_listed(source.columns)}")
     # A row that is too long is not noticed when columns are picked by number.
-    if any(line.count(",") != len(names) - 1 for line in lines):
-        raise ValueError(f"not every line has {len(names)} fields")
+    if len(lines) != source.rows or any(line.count(",") != len(names) - 1 for line in lines):
+        raise ValueError(f"it does not have {source.rows} rows of {len(names)} fields")
     kept = [names.index(column) for column in source.value_columns]
-    try:
-        return np.loadtxt(lines, delimiter=",", usecols=kept, ndmin=2, comments=None)
-    except ValueError as error:
-        raise ValueError(f"it has a field that is not a number ({error})") from error
+    return np.loadtxt(lines, delimiter=",", usecols=kept, ndmin=2, comments=None)
 
 
 def _check(table: np.ndarray, source: Source) -> None:
@@ -89,7 +76,7 @@ def _check(table: np.ndarray, source: Source) -> None:
 
 def values_checksum(table: np.ndarray) -> str:
     """SHA-256 of the numbers, independent of how they are printed."""
-    return hashlib.sha256(np.ascontiguousarray(table, dtype="<f8").tobytes()).hexdigest()
+    return sha256(np.ascontiguousarray(table, dtype="<f8").tobytes()).hexdigest()
 
 
 def weighted_means(table: np.ndarray) -> np.ndarray:
@@ -107,26 +94,22 @@ def cache_directory() -> Path | None:
     return Path(pooch.os_cache("bandfall"))
 
 
-def download_table(source: Source, *, progress: bool) -> np.ndarray:
-    """Download the archive of `source`, and return its table as `read_array` does.
+def download_table(source: Source) -> np.ndarray:
+    """Download the archive of `source` into the cache, and return its table as `read_array` does.
 
-    The archive is checked and kept in the cache; `progress` shows a bar on standard error. Raises
-    OSError if the home cannot be reached or sends something else.
+    Raises OSError if the home cannot be reached or sends something else.
     """
     cache = cache_directory()
     if cache is None:
-        raise ImportError(
-            "downloading data needs pooch, which is not installed: pip install 'pooch[progress]'"
-        )
+        raise ImportError("downloading data needs pooch, which is not installed: pip install pooch")
     import pooch
 
     cache.mkdir(parents=True, exist_ok=True)
-    with_bar = progress and importlib.util.find_spec("tqdm") is not None
     # Only a checked file enters the cache, so it is downloaded to another place first.
     with tempfile.TemporaryDirectory(dir=cache) as arrivals:
         archive = Path(arrivals) / str(source.archive)
         try:
-            pooch.HTTPDownloader(progressbar=with_bar)(source.archive_url, str(archive), None)
+            pooch.HTTPDownloader()(source.archive_url, str(archive), None)
             table = read_array(archive, source)
         except (OSError, ValueError) as error:
             if (response := getattr(error, "response", None)) is not None:
@@ -141,12 +124,12 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
 
 def placement_hint(source: Source) -> str:
     """A sentence that says which file to put where."""
-    *others, last = source.filenames
-    columns = source.columns
-    shown = columns if len(columns) <= 9 else (*columns[:3], "…", columns[-1])
     return (
-        f"put {', '.join(others)} or {last} (columns {', '.join(shown)}; {source.rows} rows; "
-        f"sha256 of the csv file {source.csv_sha256}) into a directory and name it with "
-        f"data_home= or the environment variable BANDFALL_DATA. Its home is {source.home}: "
-        f"{source.origin}"
+        f"put {' or '.join(source.filenames)} (columns {_listed(source.columns)}; {source.rows} "
+        "rows) into a directory and name it with data_home= or the environment variable "
+        f"BANDFALL_DATA. Its home is {source.home}: {source.origin}"
     )
+
+
+def _listed(columns: tuple[str, ...]) -> str:
+    return ", ".join(columns if len(columns) <= 9 else (*columns[:3], "…", columns[-1]))

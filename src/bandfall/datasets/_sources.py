@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """One real data set: its shape, its checksums and its public home."""
+    """One real data set."""
 
     key: str  # short name, as in ``paper_splits(key)``
     title: str  # name in running text, before the word "data"
@@ -13,7 +13,6 @@ class Source:
     columns: tuple[str, ...]  # the header, in file order
     target: str  # the column to predict
     rows: int  # number of data rows
-    csv_sha256: str  # checksum of the uncompressed csv file
     # Checksum of the numbers (rows × columns without `dropped`, little-endian float64), which does
     # not depend on how they are printed.
     values_sha256: str
@@ -25,7 +24,7 @@ class Source:
     archive_url: str | None = None
     archive_member: str | None = None
     # Column means weighted by ``1 + row/rows``; where given, a file whose means agree to
-    # `FINGERPRINT_RTOL` is accepted although its checksums differ.
+    # `FINGERPRINT_RTOL` is accepted although its checksum differs.
     fingerprint: tuple[float, ...] | None = None
 
     @property
@@ -61,7 +60,6 @@ CPU = Source(
     columns=(*(str(number) for number in range(1, 22)), "y"),
     target="y",
     rows=8192,
-    csv_sha256="65f86164cb4b1c391de98b47b9525dce799239b38647dd7f81dd493b968ef3ba",
     values_sha256="42bb17707d36bf87154dc5e35765b48bd9269fbe1f6c06b7a3efc33e78e11440",
     home="http://www.cs.toronto.edu/~delve/data/comp-activ/desc.html",
     origin=(
@@ -90,7 +88,6 @@ POWER = Source(
     target="Zone 3  Power Consumption",
     dropped=("DateTime",),
     rows=52416,
-    csv_sha256="ca8b2f30cf07dd872cb7f2aa45dac110ee38dbe5fc5910a6ff4bcc530dae3a40",
     values_sha256="de99471103b3084b19ea07d3eca4988770f9b819ced917b332d91452d16049c9",
     home="https://archive.ics.uci.edu/dataset/849/power+consumption+of+tetouan+city",
     origin="it is the csv file in the zip archive that UCI offers",
@@ -139,15 +136,11 @@ SUPERCONDUCTORS = Source(
     ),
     target="critical_temp",
     rows=21263,
-    # Checksums of a table put together from published columns, printed with 15 digits; UCI's own
-    # train.csv agrees with it to about 1e-10 and not to the last bit, hence the fingerprint.
-    csv_sha256="263815beb3000f439f338b456b6d14143354730ebeaa2b0b0e413b4f87ddcdb7",
+    # Of a table put together from published columns, printed with 15 digits; UCI's own train.csv
+    # agrees with it to about 1e-10 and not to the last bit, hence the fingerprint.
     values_sha256="8b09d80d3a570b0561fffbad98ee3c61c8a300dfa58748c800923c9274b97d4e",
     home="https://archive.ics.uci.edu/dataset/464/superconductivty+data",
-    origin=(
-        "it is train.csv in the zip archive that UCI offers (its checksum is another one; the "
-        "values are compared instead)"
-    ),
+    origin="it is train.csv in the zip archive that UCI offers",
     licence="CC BY 4.0",
     archive_url="https://archive.ics.uci.edu/static/public/464/superconductivty+data.zip",
     archive_member="train.csv",
@@ -161,7 +154,6 @@ UK_TEMPERATURE = Source(
     columns=("Tmean1", "yday", "x", "y", "h"),
     target="Tmean1",
     rows=45568,
-    csv_sha256="935388e031137261dfef26cc0bc1d93a609bfd446b79d5ee93295c6b3784b271",
     values_sha256="545d974dd743f9f301b3c97b51895dc505ee239cbb070e3eddf6af16fac60e1e",
     home="https://www.maths.ed.ac.uk/~swood34",
     origin=(

@@ -1,6 +1,5 @@
 """The splits of the real data for the paper's tables and figures."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -8,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils._param_validation import Interval, validate_params
 
-from bandfall.datasets._real import as_loaded, load_table
+from bandfall.datasets._real import Folder, features_and_target, load_table
 from bandfall.datasets._sources import SOURCES
 
 # 93 × 82 + 7 × 81 is one more than the 8192 rows of the data, so the last split has 80.
@@ -17,15 +16,7 @@ CPU_SIZES = (82,) * 93 + (81,) * 6 + (80,)
 
 @dataclass(frozen=True)
 class Split:
-    """One split: standardised features and centred target of training and test rows.
-
-    Parameters
-    ----------
-    X_train : ndarray of shape (n_train, n_features)
-    y_train : ndarray of shape (n_train,)
-    X_test : ndarray of shape (n_test, n_features)
-    y_test : ndarray of shape (n_test,)
-    """
+    """One split: standardised features and centred target of training and test rows."""
 
     X_train: np.ndarray
     y_train: np.ndarray
@@ -48,7 +39,7 @@ def paper_splits(
     size: int | Sequence[int] | None = None,
     n_splits: int | None = None,
     n_train: int | None = None,
-    data_home: str | os.PathLike[str] | None = None,
+    data_home: Folder = None,
 ) -> list[Split]:
     r"""Cut a data set into the paper's random, non-overlapping splits (Section 5, Appendix B).
 
@@ -71,16 +62,11 @@ def paper_splits(
         Rows per split. Default: 100; for ``"cpu"`` 93 splits of 82, six of 81 and one of 80.
         (Figure 2 uses 31.)
     n_splits : int, optional
-        Number of splits. Default: as many as `size` lists; with a single size, as many as fit,
-        at most 200.
+        Default: as many as `size` lists; with a single size, as many as fit, at most 200.
     n_train : int, optional
         Training rows per split. Default: ``int(0.8 * size)``. (Figure 2 uses 30.)
     data_home : str or path, optional
         Where to search a named data set, see `bandfall.datasets.load_cpu`.
-
-    Returns
-    -------
-    splits : list of Split
 
     Examples
     --------
@@ -109,7 +95,7 @@ def paper_splits(
 
 
 def _target_first(
-    data: str | np.ndarray, target: np.ndarray | None, data_home: str | os.PathLike[str] | None
+    data: str | np.ndarray, target: np.ndarray | None, data_home: Folder
 ) -> np.ndarray:
     """A new array with the target as first column, followed by the features in file order."""
     if isinstance(data, str):
@@ -117,8 +103,7 @@ def _target_first(
             raise ValueError(f"data must be an array or one of {sorted(SOURCES)}; got {data!r}")
         if target is not None:
             raise ValueError(f"target must not be given together with the data set {data!r}")
-        table = load_table(SOURCES[data], data_home=data_home)
-        data, target = as_loaded(SOURCES[data], table, return_X_y=True, as_frame=False)
+        data, target = features_and_target(SOURCES[data], load_table(SOURCES[data], data_home))
     if target is None:
         raise ValueError("target is required when data is an array")
     features, labels = np.asarray(data, dtype=float), np.asarray(target, dtype=float)
@@ -138,14 +123,11 @@ def _split_sizes(size: int | Sequence[int], n_splits: int | None, rows: int) -> 
         sizes = [int(size)] * (n_splits or max(1, min(200, rows // int(size))))
     else:
         sizes = list(size)[:n_splits]
-        if not sizes or not all(isinstance(one, Integral) and one >= 2 for one in sizes):
-            raise ValueError(f"size must be an int >= 2 or a sequence of them; got {size!r}")
-    if len(sizes) < (n_splits or 0):
-        raise ValueError(f"n_splits={n_splits} exceeds the {len(sizes)} sizes given")
-    if sum(sizes) > rows:
+    valid = sizes and all(isinstance(one, Integral) and one >= 2 for one in sizes)
+    if not valid or len(sizes) < (n_splits or 1) or sum(sizes) > rows:
         raise ValueError(
-            f"size and n_splits ask for {sum(sizes)} rows in {len(sizes)} splits; the data have "
-            f"{rows}"
+            f"size={size!r} and n_splits={n_splits} do not cut {rows} rows into splits of at least "
+            "two"
         )
     return sizes
 

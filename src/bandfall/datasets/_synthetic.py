@@ -45,16 +45,13 @@ def make_sine(
 
     Parameters
     ----------
-    n_samples : int, default=20
-        Number of training points.
-    n_test : int, default=100
-        Number of test points.
+    n_samples, n_test : int
+        Numbers of training and test points.
     test_points : {"uniform", "grid"}, default="uniform"
         Drawn from U(−1, 1), or evenly spaced on [−1, 1], ends included.
     noise : float, default=0.2
         Standard deviation of the noise in the training targets.
     random_state : int, RandomState or None, default=None
-        Seed of the legacy generator.
 
     Returns
     -------
@@ -100,21 +97,9 @@ def make_two_scale(
     Parameters
     ----------
     n_samples, noise, random_state
-        As in `make_sine`; points are drawn before noise.
+        As in `make_sine`, which also describes the result; points are drawn before noise.
     n_test : int, default=500
         Number of test points, evenly spaced on [−3, 3], ends included.
-
-    Returns
-    -------
-    X, y, X_test, y_test
-        As in `make_sine`.
-
-    Examples
-    --------
-    >>> from bandfall.datasets import make_two_scale
-    >>> X, y, X_test, y_test = make_two_scale(random_state=16)
-    >>> X.shape, y.shape, X_test.shape, y_test.shape
-    ((100, 1), (100,), (500, 1), (500,))
     """
     generator = check_random_state(random_state)
     x = generator.normal(0.0, 1.0, n_samples)

@@ -192,7 +192,7 @@ def test_a_missing_file_says_what_to_put_where(key, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     nowhere = source.archive_url and "http://127.0.0.1:9/" + source.archive
     source = dataclasses.replace(source, archive_url=nowhere)
-    with pytest.raises(OSError, match="were not found|could not be downloaded") as caught:
+    with pytest.raises(OSError, match=r"were not found|could not be downloaded") as caught:
         load_table(source, tmp_path)
     message = str(caught.value)
     for part in (

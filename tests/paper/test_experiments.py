@@ -236,5 +236,5 @@ def test_available_data_are_told_from_missing_ones(tmp_path, monkeypatch):
     assert "could not be reached" in missing["superconductors"]
 
 
-def _unreachable(source, progress):
+def _unreachable(source):
     raise OSError("could not be reached")

@@ -14,21 +14,19 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 
 import numpy as np
 from distributed import Client, LocalCluster
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallRegressor
-from bandfall._products.dask_backend import DaskBackend
-from bandfall._products.dask_tasks import Call, Crew
+from bandfall._products.dask_backend import Crew, DaskBackend
 from bandfall.kernels import get_kernel
 
 
 class Echo:
     """Held by workers in place of rows: shares of the vector come back as they are."""
-
-    budget = nbytes = 1
 
     def share(self, first: int, last: int, vector: np.ndarray) -> np.ndarray:
         return vector[first:last]
@@ -60,15 +58,12 @@ def overhead(client: Client, n_rows: int, n_products: int = 30) -> float:
     crew = Crew(client, Echo())
     workers = crew.threads()
     borders = np.linspace(0, n_rows, len(workers) + 1).astype(int)
-    calls = [
-        Call("share", (int(first), int(last)), worker)
-        for first, last, worker in zip(borders[:-1], borders[1:], workers, strict=True)
-    ]
+    calls = [("share", share) for share in pairwise(borders.tolist())]
     vector = np.random.default_rng(0).normal(size=(n_rows, 1)).astype(np.float32)
     seconds = []
     for _ in range(n_products):
         begin = time.perf_counter()
-        found = np.concatenate(crew.call(calls, vector))
+        found = np.concatenate(crew.call(calls, vector, workers=workers))
         seconds.append(time.perf_counter() - begin)
     assert np.array_equal(found, vector)
     crew.close()

@@ -87,8 +87,8 @@ class Cluster:
 
     def held(self):
         """What of ours is still anywhere on the cluster."""
-        found = self.client.run(_plugins_of_worker)
-        found["scheduler"] = self.client.run_on_scheduler(_plugins_of_scheduler)
+        found = self.client.run(_held_by_worker)
+        found["scheduler"] = self.client.run_on_scheduler(_tasks_of_scheduler)
         return {where: names for where, names in found.items() if names}
 
     def close(self):
@@ -127,13 +127,12 @@ def run_python(code, *arguments):
     )
 
 
-def _plugins_of_worker(dask_worker):
-    return [name for name in dask_worker.plugins if name.startswith("bandfall-")]
+def _held_by_worker(dask_worker):
+    return [name for name in dask_worker.data if name.startswith("bandfall-")]
 
 
-def _plugins_of_scheduler(dask_scheduler):
-    names = [*dask_scheduler.plugins, *dask_scheduler.worker_plugins]
-    return [name for name in names if name.startswith("bandfall-")]
+def _tasks_of_scheduler(dask_scheduler):
+    return [name for name in dask_scheduler.tasks if name.startswith("bandfall-")]
 
 
 def task_prefixes(dask_scheduler):
@@ -143,14 +142,12 @@ def task_prefixes(dask_scheduler):
 
 def has_computed(dask_worker):
     """Whether a worker took part in a product."""
-    held = [p.holding for name, p in dask_worker.plugins.items() if name.startswith("bandfall-")]
-    return any("engine" in vars(one) for one in held)
+    held = [one for name, one in dask_worker.data.items() if name.startswith("bandfall-")]
+    return any("engine" in vars(one) for one in held if hasattr(one, "__dict__"))
 
 
 class Faulty:
     """Something that workers hold whose only method fails."""
-
-    budget = nbytes = 1
 
     def fail(self):
         return 1 // 0

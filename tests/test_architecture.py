@@ -79,7 +79,7 @@ BUDGET = {
     "_models": 1150,
     "_onnx": 656,
     "_paper": 1860,
-    "_products": 4690,
+    "_products": 4230,
     "_search": 2765,
     "_targets": 941,
     "datasets": 745,

@@ -1,8 +1,5 @@
 """A cluster of real processes: same model, whatever happens to its workers."""
 
-import asyncio
-import logging
-import os
 import signal
 import threading
 import time
@@ -14,14 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("distributed")
 pytest.importorskip("sklearn.callback")
 
-from distributed import Client
 from distributed.utils import key_split
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
-from bandfall._products import dask_cluster, dask_tasks
-from bandfall._products.dask_backend import DaskBackend, DaskOperator
-from bandfall._products.dask_cluster import ClusterError, ask, connect, is_cluster
-from bandfall._products.dask_tasks import Crew
+from bandfall._products import ClusterError, dask_backend
+from bandfall._products.dask_backend import Crew, DaskBackend, DaskOperator, connect
+from bandfall._products.device import is_cluster
 from bandfall.descent import Flow
 from bandfall.kernels import get_kernel
 from clusters import (
@@ -56,7 +51,7 @@ def three(cluster):
     """A cluster of three workers that are well; nothing may be left on it afterwards."""
     cluster.grow_to(3)
     yield cluster
-    assert cluster.held() == {}
+    wait_until(lambda: not cluster.held(), "rows removed from the workers")
 
 
 def regressor(cluster, **options):
@@ -105,7 +100,7 @@ def test_equal_to_the_local_fit_and_the_same_bits_for_any_number_of_workers(clus
         assert_allclose(model.predict(X_NEW), local.predict(X_NEW), atol=1e-6)
     for path in paths[1:]:
         assert_same_bits(path, paths[0])
-    assert cluster.held() == {}
+    wait_until(lambda: not cluster.held(), "rows removed from the workers")
 
 
 @pytest.mark.parametrize("kernel", ["laplace-1.5", "cauchy-1.3^0.7"])
@@ -160,38 +155,20 @@ def test_two_workers_are_killed_in_one_fit(three, expected):
     assert_same_bits(regressor(three).set_callbacks(kills).fit(X, y).path_, expected)
 
 
-def test_a_worker_that_joins_gets_work(three, expected, caplog):
+def test_a_worker_that_joins_gets_work(three, expected):
     joined, worked = [], []
 
     def join():
         joined.append(three.start_worker())
-        wait_until(lambda: joined[0].address in three.held(), "rows on the new worker")
 
     def look():
         worked.append(three.client.run(has_computed, workers=[joined[0].address]))
 
     joins = At(stage_2=join, stage_5=look)
-    with caplog.at_level(logging.INFO, "bandfall.cluster"):
-        path = regressor(three).set_callbacks(joins).fit(X, y).path_
+    path = regressor(three).set_callbacks(joins).fit(X, y).path_
     assert_same_bits(path, expected)
     assert worked == [{joined[0].address: True}]
-    assert "4 workers (1 joined, 0 lost)" in caplog.text
     three.kill(joined[0])
-
-
-def test_a_worker_that_is_stopped_holds_nobody_up(three, expected, caplog):
-    stopped = three.alive[0]
-    stops = At(stage_2=lambda: os.kill(stopped.pid, signal.SIGSTOP))
-    start = time.monotonic()
-    try:
-        path = regressor(three).set_callbacks(stops).fit(X, y).path_
-        seconds = time.monotonic() - start
-    finally:
-        os.kill(stopped.pid, signal.SIGCONT)
-    assert_same_bits(path, expected)
-    assert f"{stopped.address} does not answer" in caplog.text
-    assert seconds < 300  # on busy machines, too
-    wait_until(lambda: not three.held(), "rows given back by the one that was stopped")
 
 
 def test_a_lost_scheduler_ends_the_fit_in_bounded_time(tmp_path):
@@ -200,7 +177,7 @@ def test_a_lost_scheduler_ends_the_fit_in_bounded_time(tmp_path):
         lost.grow_to(1)
         model = regressor(lost).set_callbacks(At(stage_2=lost.scheduler.kill))
         start = time.monotonic()
-        with pytest.raises(ClusterError, match=r"connection to the Dask scheduler .* was lost"):
+        with pytest.raises(ClusterError, match="the Dask cluster was lost"):
             model.fit(X, y)
         assert time.monotonic() - start < 300  # it does not wait for ever, on busy machines either
         assert not hasattr(model, "path_")
@@ -249,7 +226,7 @@ def test_rows_are_given_back_after_an_error(three):
     model = regressor(three).set_callbacks(At(stage_2=lambda: 1 / 0))
     with pytest.raises(ZeroDivisionError):
         model.fit(X, y)
-    assert three.held() == {}
+    wait_until(lambda: not three.held(), "rows removed from the workers")
 
 
 def test_an_error_of_the_computation_is_raised_at_once(three):
@@ -257,46 +234,6 @@ def test_an_error_of_the_computation_is_raised_at_once(three):
     with pytest.raises(ZeroDivisionError):
         crew.call([("fail", ())])
     crew.close()
-
-
-def test_a_worker_without_the_memory_is_refused_by_name(three):
-    small = three.start_worker(memory="1MB")
-    try:
-        rows = np.random.default_rng(0).normal(size=(20_000, 3))
-        with pytest.raises(MemoryError, match=f"GiB, for which {small.address}"):
-            regressor(three).fit(rows, rows[:, 0])
-    finally:
-        three.kill(small)
-
-
-WITHOUT_THE_PACKAGE = """
-import importlib.metadata, sys
-
-class Nothing(importlib.metadata.MetadataPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "bandfall":
-            raise ModuleNotFoundError(name)
-
-known = importlib.metadata.version
-
-def version(name):
-    if name == "bandfall":
-        raise importlib.metadata.PackageNotFoundError(name)
-    return known(name)
-
-importlib.metadata.version = version
-sys.meta_path.insert(0, Nothing())
-"""
-
-
-def test_a_worker_without_the_package_is_refused_by_name(three, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_PACKAGE)
-    bare = three.start_worker(python_path=[tmp_path])
-    try:
-        with pytest.raises(ClusterError, match=f"not installed on {bare.address}"):
-            regressor(three).fit(X, y)
-    finally:
-        three.kill(bare)
 
 
 def test_tasks_have_a_name_for_the_dashboard(three, expected):
@@ -312,22 +249,19 @@ def test_large_vectors_are_sent_once_and_survive_the_loss_of_their_holder(three,
         three.client, rows, get_kernel("gaussian"), np.dtype(float), 2**20, 2**20
     )
     expected = operator.product(0.5, vector)
-    operator.close()
-    operator = DaskOperator(
-        three.client, rows, get_kernel("gaussian"), np.dtype(float), 2**20, 2**20, inline_bytes=100
-    )
+    monkeypatch.setattr(dask_backend, "_INLINE_BYTES", 100)
     assert_array_equal(operator.product(0.5, vector), expected)
-    submit = dask_tasks.submit
+    submit = Crew._submit
 
-    def submit_and_lose(client, name, function, *arguments, workers):
-        future = submit(client, name, function, *arguments, workers=workers)
-        if function is dask_tasks._itself:
+    def submit_and_lose(crew, function, *arguments, worker=""):
+        future = submit(crew, function, *arguments, worker=worker)
+        if function is dask_backend._itself:
             future.result()
             (holder,) = next(iter(three.client.who_has([future]).values()))
             three.kill(next(one for one in three.alive if one.address == holder))
         return future
 
-    monkeypatch.setattr(dask_tasks, "submit", submit_and_lose)
+    monkeypatch.setattr(Crew, "_submit", submit_and_lose)
     assert_array_equal(operator.product(0.5, vector), expected)
     operator.close()
 
@@ -375,40 +309,16 @@ def test_a_search_over_folds_survives_the_loss_of_a_worker_and_tells_callbacks(t
 def test_no_client_and_no_scheduler_are_told():
     with pytest.raises(ClusterError, match="from distributed import Client"):
         KernelDescentRegressor(device="dask").fit(X, y)
-    with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1"):
+    with pytest.raises(ClusterError, match=r"device='tcp://127\.0\.0\.1:1': no scheduler answers"):
         connect("tcp://127.0.0.1:1", seconds=0.5)
     assert not is_cluster("cuda:1")
 
 
-def test_without_any_worker_there_is_an_error(cluster):
+def test_without_any_worker_there_is_an_error(cluster, monkeypatch):
     empty = Cluster(cluster.directory / "empty")
-    crew = Crew(empty.client, Faulty(), worker_seconds=0.5)
+    monkeypatch.setattr(dask_backend, "_WORKER_SECONDS", 0.5)
     try:
-        with pytest.raises(ClusterError, match="no worker was available"):
-            crew.call([("fail", ())])
-        crew.close()
+        with pytest.raises(ClusterError, match="was lost"):
+            Crew(empty.client, Faulty())
     finally:
         empty.close()
-
-
-def test_requests_end_in_bounded_time(three, monkeypatch):
-    assert len(ask(three.client, three.client.nthreads)) == 3
-    monkeypatch.setattr(dask_cluster, "ANSWER_SECONDS", 0.05)
-    with pytest.raises(ClusterError, match="was lost"):
-        ask(three.client, asyncio.sleep, 10.0)
-    with pytest.raises(ZeroDivisionError):
-        ask(three.client, lambda: 1 / 0)
-
-
-def test_other_versions_are_told(three):
-    with Client(three.address, set_as_default=False) as client:
-        get_versions = client.get_versions
-
-        async def of_long_ago(**options):
-            versions = await get_versions(**options)
-            versions["client"]["packages"]["bandfall"] = "0.0.0"
-            return versions
-
-        client.get_versions = of_long_ago
-        with pytest.raises(ClusterError, match=r"is 0\.0\.0 here, but not on scheduler"):
-            Crew(client, Faulty())

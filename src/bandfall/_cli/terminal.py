@@ -124,7 +124,7 @@ def _without_nan(value: object) -> object:
 def one_line_errors() -> Iterator[None]:
     """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
     from bandfall._files import ModelFileError
-    from bandfall._products.dask_cluster import ClusterError
+    from bandfall._products.device import ClusterError
 
     try:
         with _warnings_as_notes():

@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bandfall._checks import warn_caller
 from bandfall._products.base import GIBIBYTE, distinct_rows
-from bandfall._products.dask_cluster import is_cluster, log
+from bandfall._products.device import is_cluster
 from bandfall._targets import Target
 from bandfall._targets.losses import training_weights
 from bandfall._targets.numbers import check_variation
@@ -348,7 +348,6 @@ def as_numpy(array: Array, budget: float = math.inf) -> Array:
                 f"{n_bytes / GIBIBYTE:.3f} GiB, over the memory_budget of "
                 f"{budget / GIBIBYTE:.3f} GiB; raise memory_budget, or fit float32 or fewer rows"
             )
-        log.info("gathering %d blocks", array.npartitions)
         return array.compute()
     if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
         return array

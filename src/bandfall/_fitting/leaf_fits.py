@@ -100,8 +100,6 @@ def train_leaf(
 class LeafTrainer:
     """Trains leaves on a worker; each call brings its own rows."""
 
-    nbytes = 0
-
     def __init__(self, budget: int):
         self.budget = budget
 

@@ -14,8 +14,7 @@ from bandfall._products.backend import (
 from bandfall._products.base import KernelOperator, WeightedOperator, largest_eigenvalue
 from bandfall._products.blocked import BlockedOperator
 from bandfall._products.cross import cross_gradient, cross_product
-from bandfall._products.dask_cluster import ClusterError
-from bandfall._products.device import check_device, resolve_backend
+from bandfall._products.device import ClusterError, check_device, resolve_backend
 from bandfall._products.kept import DenseOperator, SymmetricOperator, dense_bytes
 
 __all__ = [

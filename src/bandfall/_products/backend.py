@@ -59,16 +59,6 @@ class CrossProduct(Protocol):
         """K_new(bandwidth) @ block, shape (m, k)."""
 
 
-class Holding(Protocol):
-    """An object that workers hold; calls are calls of its methods."""
-
-    budget: int  # bytes for kernel matrices; a worker lowers it to its available memory
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the object itself."""
-
-
 class Helpers(Protocol):
     """Workers that hold an object."""
 
@@ -123,7 +113,7 @@ class Backend(ABC):
         """A context that limits threads to what work on `n_rows` rows can use."""
         return blas_threads_for(n_rows)
 
-    def helpers(self, holding: Holding) -> Helpers | None:
+    def helpers(self, holding: object) -> Helpers | None:
         """Workers with a copy of `holding`, for parallel calls; None if there are no workers.
 
         For many small computations, such as those of a search.

@@ -1,20 +1,28 @@
-"""A Dask cluster: every worker holds the rows, and computes a share of every product."""
+"""A Dask cluster: every worker holds the rows, and computes a share of every product.
+
+The scheduler moves what a task needs to its worker, repeats the tasks of lost workers, and frees
+what no client refers to any more.
+"""
 
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import cycle, pairwise
-from typing import ClassVar
+from itertools import count, pairwise
+from typing import Any, ClassVar
 
+import dask
 import numpy as np
-from distributed import Client
+from distributed import Client, Future, KilledWorker
 
-from bandfall._products.backend import Holding, NumpyBackend, Sum
+from bandfall._products.backend import NumpyBackend, Sum
 from bandfall._products.base import (
-    GIBIBYTE,
     HostArraysMixin,
     KernelOperator,
     RepeatedRowsOperator,
@@ -22,21 +30,119 @@ from bandfall._products.base import (
     vector_share,
 )
 from bandfall._products.blocked import LEAF_SIZE, Leaves, Tiles
-from bandfall._products.dask_cluster import connect, log
-from bandfall._products.dask_tasks import Call, Crew
-from bandfall._products.device import check_device, resolve_backend
+from bandfall._products.device import ClusterError, check_device, resolve_backend
 from bandfall._threads import blas_threads_for, scratch
 from bandfall._typing import DTypeLike, State
 from bandfall.kernels._kernel import Kernel
+
+_INLINE_BYTES = 1 << 20  # a larger argument of several calls is sent once
+_WORKER_SECONDS = 60.0  # for the first worker to join
+_connected: dict[str, Client] = {}
+
+
+def connect(device: str, seconds: float = 10.0) -> Client:
+    """The current client, or one for an address, which is kept until its connection is lost."""
+    try:
+        if device == "dask":
+            return Client.current()
+        client = _connected.get(device)
+        if client is None or client.status != "running":
+            client = _connected[device] = Client(device, set_as_default=False, timeout=seconds)
+        return client
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"device={device!r}: no scheduler answers ({error}). Start a client with `from "
+            "distributed import Client; client = Client()`, or give the address of a scheduler, "
+            "such as device='tcp://host:8786'"
+        ) from error
+
+
+@contextmanager
+def _losses_explained(client: Client) -> Iterator[None]:
+    try:
+        yield
+    except (KilledWorker, CancelledError, OSError) as error:
+        raise ClusterError(
+            f"the Dask cluster was lost ({error}); did its workers run out of memory? Start it "
+            "again and fit again"
+        ) from error
+
+
+class Crew:
+    """The workers of a cluster, which call methods of `holding`; each has a copy.
+
+    Any worker can run any call, any number of times. A dashboard shows calls as bandfall-name.
+    """
+
+    def __init__(self, client: Client, holding: object, name: str = "product"):
+        self.client, self._name = client, name
+        self._turns = count()
+        with _losses_explained(client):
+            client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+            self._held = self._submit(_itself, holding)
+
+    def close(self) -> None:
+        """Remove the object from the workers."""
+        self._held.release()
+
+    def threads(self) -> list[str]:
+        """The worker of each thread."""
+        with _losses_explained(self.client):
+            workers = self.client.nthreads()
+        return [address for address, n_threads in workers.items() for _ in range(n_threads)]
+
+    def call(
+        self,
+        calls: Sequence[tuple[str, tuple[object, ...]]],
+        *shared: np.ndarray,
+        workers: Sequence[str] = (),
+    ) -> list[Any]:
+        """Results of calls, in order; an error of a call is raised.
+
+        A call is the name of a method and its arguments, after which the `shared` ones come. It
+        runs on one of `workers` in turn if possible.
+        """
+        turns = deque(workers or self.threads() or [""])
+        if not workers:
+            turns.rotate(-next(self._turns))
+        with _losses_explained(self.client), ExitStack() as released:
+
+            def submit(function: Callable[..., object], *arguments: object, on: str = "") -> Future:
+                future = self._submit(function, *arguments, worker=on)
+                released.callback(future.release)  # an error may refer to it for a long time
+                return future
+
+            sent = [submit(_itself, one) if one.nbytes > _INLINE_BYTES else one for one in shared]
+            futures = []
+            for method, arguments in calls:
+                futures.append(submit(_called, self._held, method, arguments, *sent, on=turns[0]))
+                turns.rotate(-1)
+            results: list[Any] = self.client.gather(futures)
+        return results
+
+    def _submit(
+        self, function: Callable[..., object], *arguments: object, worker: str = ""
+    ) -> Future:
+        key = f"bandfall-{self._name}-{uuid.uuid4().hex}"
+        where = {"workers": [worker], "allow_other_workers": True} if worker else {}
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            return self.client.submit(function, *arguments, key=key, pure=False, **where)
+
+
+def _itself(argument: object) -> object:
+    return argument
+
+
+def _called(held: object, method: str, arguments: tuple[object, ...], *shared: object) -> object:
+    return getattr(held, method)(*arguments, *shared)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DaskBackend(NumpyBackend):
     """The workers of a Dask cluster.
 
-    Every worker holds the training rows and computes a share of their leaves in each product. The
-    borders of leaves depend only on the number of rows, so results are the same to the bit for any
-    number of workers, and if workers die or join. Solver, schedule and stopping run in this
+    The borders of leaves depend only on the number of rows, so results are the same to the bit for
+    any number of workers, and if workers die or join. Solver, schedule and stopping run in this
     process. `budget` is for a solver's vectors here, and for kernel matrices on each worker.
     """
 
@@ -74,7 +180,7 @@ class DaskBackend(NumpyBackend):
             return super().gradient(model, X)
         return self._at_rows(model, X, "gradient")
 
-    def helpers(self, holding: Holding) -> Crew:
+    def helpers(self, holding: object) -> Crew:
         return Crew(self.client, holding, "search")
 
     def _few(self, model: Sum, X: np.ndarray) -> bool:
@@ -97,11 +203,6 @@ class WorkerSum:
     model: Sum
     budget: int
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of centres and coefficients."""
-        return self.model.X.nbytes + self.model.coefficients.nbytes
-
     def at(self, method: str, X: np.ndarray, options: State) -> np.ndarray:
         """The result of `sums` or `gradient` of this worker's backend."""
         backend = resolve_backend("auto", self.budget, len(self.model.X))
@@ -113,7 +214,7 @@ class DaskOperator(HostArraysMixin):
     """Products with K(σ) on a cluster, for distinct rows.
 
     `budget` bytes are for kernel matrices on each worker, `vector_bytes` for a solver's arrays
-    here; see `Crew` for `inline_bytes`.
+    here.
     """
 
     def __init__(
@@ -124,55 +225,40 @@ class DaskOperator(HostArraysMixin):
         dtype: np.dtype,
         budget: int,
         vector_bytes: int,
-        inline_bytes: int = 1 << 20,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self.n_evaluations = 0
-        self._X = X
+        self._X = np.asarray(X, dtype=np.float64)
         # Borders depend only on the number of rows; shares begin at leaves.
-        leaf_size = max(16, min(LEAF_SIZE, len(X) // 32))
-        self._leaves = Leaves(np.asarray(X, dtype=np.float64), leaf_size)
-        held = WorkerRows(X, self._leaves, kernel, dtype, budget)
-        log.info(
-            "%d rows on every worker: %.3f GiB, and up to %.3f GiB of kernel entries",
-            len(X),
-            held.nbytes / GIBIBYTE,
-            budget / GIBIBYTE,
-        )
-        self._crew = Crew(client, held, inline_bytes=inline_bytes)
+        self._leaves = Leaves(self._X, max(16, min(LEAF_SIZE, len(X) // 32)))
+        self._crew = Crew(client, WorkerRows(X, self._leaves, kernel, dtype, budget))
         self.close = self._crew.close  # removes the rows from the workers
         self._bandwidth = np.nan
-        self._shares: list[Call] = []
+        self._threads: list[str] = []
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return self.kernel.geometry.diameter(np.asarray(self._X, dtype=np.float64), LEAF_SIZE)
+        return self.kernel.geometry.diameter(self._X, LEAF_SIZE)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""
         if bandwidth == 0.0:
             return block.copy()
         if bandwidth != self._bandwidth:
-            self._shares, self._bandwidth = self._divided(bandwidth), bandwidth
-        answers = self._crew.call(self._shares, np.ascontiguousarray(block[self._leaves.order]))
+            self._threads, self._bandwidth = self._crew.threads(), bandwidth
+        # Any division into shares gives the same bits. Workers are not equally fast, so long
+        # products are divided into more shares than threads. A share costs scheduler and client
+        # some 2 ms.
+        n_shares = (2 if self.n_rows**2 > 1 << 30 else 1) * len(self._threads)
+        n_leaves = len(self._leaves.slices)
+        borders = np.linspace(0, n_leaves, min(n_leaves, max(1, n_shares)) + 1).astype(int)
+        shares = [("product", (bandwidth, *share)) for share in pairwise(borders.tolist())]
+        vector = np.ascontiguousarray(block[self._leaves.order])
+        answers = self._crew.call(shares, vector, workers=self._threads)
         result = np.empty_like(block)
         result[self._leaves.order] = np.concatenate([rows for rows, _ in answers])
         self.n_evaluations += sum(n_evaluated for _, n_evaluated in answers)
         return result
-
-    def _divided(self, bandwidth: float) -> list[Call]:
-        """Divide leaves into shares for all threads; any division gives the same bits."""
-        threads, n_leaves = self._crew.threads(), len(self._leaves.slices)
-        # Workers are not equally fast, so long products are divided into more shares than threads.
-        # A share costs scheduler and client some 2 ms.
-        per_thread = 2 if self.n_rows**2 > 1 << 30 else 1
-        n_shares = min(n_leaves, max(1, per_thread * len(threads)))
-        borders = np.linspace(0, n_leaves, n_shares + 1).astype(int).tolist()
-        workers = cycle(threads or [None])
-        return [
-            Call("product", (bandwidth, first, last), worker)
-            for (first, last), worker in zip(pairwise(borders), workers, strict=False)
-        ]
 
 
 @dataclass
@@ -190,12 +276,8 @@ class WorkerRows:
     dtype: np.dtype
     budget: int
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows, in the given dtype, in float64 and as tiles."""
-        n, d = self.X.shape
-        tiles = (2 * d + 2) * self.dtype.itemsize
-        return self.X.nbytes + n * (d * 8 + tiles) + self.leaves.order.nbytes
+    def __reduce__(self) -> tuple[object, ...]:  # a worker sends a copy to another
+        return WorkerRows, (self.X, self.leaves, self.kernel, self.dtype, self.budget)
 
     def product(
         self, bandwidth: float, first: int, last: int, vector: np.ndarray
@@ -218,10 +300,9 @@ class WorkerRows:
 
 
 class TileProducts:
-    """Products tile by tile with NumPy; as many tiles as the budget allows are kept.
+    """Products tile by tile with NumPy; as many tiles of one bandwidth are kept as fit the budget.
 
-    They are those of one bandwidth. A stale call, whose result is no longer needed, may still
-    fill the tiles of an earlier one, which nobody else sees.
+    A call of an earlier bandwidth may still run, and fills tiles that nobody else sees.
     """
 
     def __init__(self, held: WorkerRows):
@@ -265,7 +346,7 @@ class TileProducts:
 
 
 class DeviceProducts:
-    """Rows on the worker's first GPU (dask-cuda assigns one GPU to each worker).
+    """Products on the worker's first GPU (dask-cuda assigns one GPU to each worker).
 
     Raises ValueError if the kernel cannot be evaluated there.
     """

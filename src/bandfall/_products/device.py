@@ -10,32 +10,26 @@ from importlib.util import find_spec
 
 from bandfall._products.backend import Backend, NumpyBackend
 from bandfall._products.base import DEFAULT_BUDGET
-from bandfall._products.dask_cluster import check_installed, is_cluster
 from bandfall._typing import State
 
 ALLOWED = "None, 'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
 
 
+class ClusterError(RuntimeError):
+    """A cluster is unavailable, was lost, or cannot run a task."""
+
+
+def is_cluster(device: object) -> bool:
+    """Whether a device names a cluster: "dask", or an address such as "tcp://host:8786"."""
+    return isinstance(device, str) and (device == "dask" or "://" in device)
+
+
 def resolve_backend(
     device: str | None = None, memory_budget: int = DEFAULT_BUDGET, n_rows: int | None = None
 ) -> Backend:
-    """The backend for a device and a memory budget.
+    """The backend for a device, see `check_device`, and a budget in bytes.
 
-    Parameters
-    ----------
-    device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
-        See `check_device`; "auto" uses NumPy for up to 2,000 rows. "dask" uses the
-        cluster of the current client, an address the cluster of that scheduler.
-    memory_budget : int
-        Bytes.
-    n_rows : int, optional
-        Number of training rows, for "auto"; assumed to be large by default.
-
-    Examples
-    --------
-    >>> from bandfall._products import resolve_backend
-    >>> resolve_backend("auto", n_rows=100)
-    NumpyBackend(budget=1073741824)
+    "auto" uses NumPy for up to 2,000 training rows; their number is assumed to be large by default.
     """
     # With few rows a GPU saves less time than moving data and importing torch take.
     few = device == "auto" and n_rows is not None and n_rows <= 2000
@@ -60,29 +54,19 @@ def _torch_backend(device: str, memory_budget: int) -> Backend:
 def check_device(device: str | None) -> str | None:
     """Resolve `device` to None for NumPy, the name of a cluster, or the name of a torch device.
 
-    Parameters
-    ----------
-    device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
-        None and "cpu" compute with NumPy, "cuda" with torch on a GPU; "auto" uses a GPU if there
-        is one and NumPy otherwise. "dask" and addresses such as "tcp://host:8786" name clusters,
-        which are checked on connection. "torch" is torch on the host, slower than NumPy.
-
-    Examples
-    --------
-    >>> from bandfall._products import check_device
-    >>> check_device(None) is None
-    True
-    >>> check_device("tpu")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    ValueError: device='tpu' is unknown; allowed: None, 'auto', 'cpu', 'cuda', 'cuda:N', ...
+    None and "cpu" compute with NumPy, "cuda" with torch on a GPU; "auto" uses a GPU if there is one
+    and NumPy otherwise. "dask" and addresses such as "tcp://host:8786" name clusters, which are
+    checked on connection. "torch" is torch on the host, slower than NumPy.
     """
     if device is None or device == "cpu":
         return None
     if not isinstance(device, str):
         raise TypeError(f"device={device!r} must be {ALLOWED}; got {type(device).__name__}")
     if is_cluster(device):
-        check_installed(device)
+        if find_spec("distributed") is None:
+            raise ImportError(
+                f"device={device!r} needs Dask: pip install 'dask[array,dataframe]' distributed"
+            )
         return device
     if not re.fullmatch(r"auto|torch|cuda(:\d+)?", device):
         raise ValueError(f"device={device!r} is unknown; allowed: {ALLOWED}")

@@ -214,13 +214,6 @@ class WorkerParts:
         self.judge = judge
         self.budget = rows.backend.budget  # bytes for kernel matrices
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the columns under all encodings and of targets."""
-        n_rows = np.arange(1)
-        width = sum(one.columns(n_rows, n_rows[:0])[0].nbytes for one in self.rows.views.values())
-        return len(self.rows) * width + self.rows.y.nbytes
-
     def outcomes(self, request: Request, roots: Roots) -> list[Outcome]:
         """See `run_parts`."""
         return run_parts(self.parts(range(len(self.splits))), request, roots, self.judge)

@@ -71,9 +71,9 @@ def test_modules_fit_in_one_head(path):
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
     "_cli": 3180,
-    "_drawing": 415,
+    "_drawing": 404,
     "_estimators": 3380,
-    "_explore": 445,
+    "_explore": 323,
     "_files": 920,
     "_fitting": 1640,
     "_models": 1150,
@@ -88,9 +88,9 @@ BUDGET = {
     "kernels": 935,
     "neural": 1158,
     "plotting": 820,
-    "report": 1960,
+    "report": 1592,
     "rivals": 820,
-    "tables": 2680,
+    "tables": 2687,
     "theory": 1425,
     "top": 970,
 }

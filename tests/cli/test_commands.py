@@ -25,7 +25,7 @@ from bandfall._cli.options import Choices
 from bandfall._cli.training import make_estimator
 from bandfall._estimators.base import Reports
 from bandfall._estimators.training import FitProgress
-from bandfall.report import LabelledRows
+from bandfall.report._columns import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 
 

@@ -124,11 +124,11 @@ def test_a_gap_begins_a_new_line():
 
 
 def test_bars_begin_at_zero_and_keep_their_labels():
-    bars = [Bar("gain", 2.0, "2.0", 0.5), Bar("<loss>", -1.0, "−1.0", style="soft")]
+    bars = [Bar("gain", 2.0, "2.0", 0.5), Bar("<loss>", -1.0, "−1.0", 0.1)]
     html = ranking(bars, "change")
     drawn = re.findall(r'class="bar [^"]*" style="left: ([\d.]+)%; width: ([\d.]+)%"', html)
     (left, _), (start, width) = ([float(part) for part in one] for one in drawn)
     assert left == pytest.approx(start + width, abs=0.2)
     assert 'data-tip="gain\nchange 2.0 ± 0.5000"' in html
     assert "<span>&lt;loss&gt;</span>" in html
-    assert html.count('class="error"') == 1
+    assert html.count('class="error"') == 2

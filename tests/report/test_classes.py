@@ -13,8 +13,11 @@ from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallClassifier
 from bandfall._targets.scores import confusion, positions, reliability, score_classes
-from bandfall.report import LabelledRows, render_page, report_on, study
+from bandfall.report import report_on
+from bandfall.report._columns import LabelledRows
+from bandfall.report._findings import study
 from bandfall.report._layout import class_style
+from bandfall.report._page import render_page
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 BAD = '<script>alert("x")</script>&'

@@ -37,7 +37,8 @@ from bandfall._estimators.view import last_step
 from bandfall._search.clock import observed_by
 from bandfall._targets import Classes, Numbers, Target
 from bandfall._typing import Estimator
-from bandfall.report import LabelledRows, RivalScore
+from bandfall.report._columns import LabelledRows
+from bandfall.report._score import RivalScore
 from bandfall.tables import TableEncoder
 
 ScoredRows = LabelledRows | Dataset  # features, targets, weights

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import time
 import webbrowser
-from collections.abc import Callable
 from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
 
 from bandfall._cli.options import Choices, Roles, Style, argument, command, option
 from bandfall._cli.outputs import check_out, is_page, write_page
-from bandfall._cli.pages import Progress, model_of, studied, target_of
+from bandfall._cli.pages import model_of, studied, target_of
 from bandfall._cli.terminal import InputError, note, print_json
 from bandfall._explore import render_playground
 from bandfall._explore.page import WhatIf, render_explorer
 from bandfall._explore.server import Explorer
-from bandfall._files import ModelFile
 
 PLAYGROUND = Path("playground.html")
-SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest computes its contents
 
 
 @command(
@@ -44,10 +40,10 @@ def explore(
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 
-    Given a table, a model is trained while the page shows the progress. Given a model file, the
-    page replays its training. The page is served to this machine only, until you press Ctrl-C. With
-    --out it is written to one file instead, which needs no server and no network. Without
-    arguments, the page is a playground with its own exact solver, written to playground.html.
+    Given a table, a model is trained. The page replays the training. It is served to this machine
+    only, until you press Ctrl-C. With --out it is written to one file instead, which needs no
+    server and no network. Without arguments, the page is a playground with its own exact solver,
+    written to playground.html.
     """
     if source is None and roles.targets:
         raise InputError(f"--target {roles.targets[0]} needs the table that has this column")
@@ -57,52 +53,27 @@ def explore(
     if source is None:
         _write(render_playground(), out or PLAYGROUND, show, json)
         return
-    get_model = model_of(source, data, roles, style, choices)
-    get_page = partial(_page, data=data, style=style, seed=choices.seed)
-    if out is not None:
-        _write(get_page(get_model(None), live=False)[0], out, show, json)
-    else:
-        _serve(get_model, get_page, "".join(roles.targets) or Path(source).name, show, json)
-
-
-def _page(
-    stored: ModelFile,
-    progress: Progress | None = None,
-    *,
-    data: str | None,
-    style: Style,
-    seed: int,
-    live: bool,
-) -> tuple[str, WhatIf]:
-    """The page about a model, and the `WhatIf` that answers its requests."""
-    findings, _, _ = studied("explore", stored, data, style, seed, progress)
+    stored = model_of(source, data, roles, style, choices)
+    findings, _, _ = studied("explore", stored, data, style, choices.seed)
     what_if, notes = WhatIf(findings), stored.notes
-    source = str(notes.get("source", "unknown")) if data is None else Path(data).name
-    page = render_explorer(findings, what_if, target=target_of(notes), source=source, live=live)
-    return page, what_if
+    origin = str(notes.get("source", "unknown")) if data is None else Path(data).name
+    target, live = target_of(notes), out is None
+    page = render_explorer(findings, what_if, target=target, source=origin, live=live)
+    if out is not None:
+        _write(page, out, show, json)
+    else:
+        _serve(page, what_if, show, json)
 
 
-def _serve(
-    get_model: Callable[[Progress | None], ModelFile],
-    get_page: Callable[..., tuple[str, WhatIf]],
-    target: str,
-    show: bool,
-    json: bool,
-) -> None:
-    """Serve progress, then the page, until Ctrl-C."""
-    with closing(Explorer(target)) as explorer:
+def _serve(page: str, what_if: WhatIf, show: bool, json: bool) -> None:
+    """Serve the page until Ctrl-C."""
+    with closing(Explorer(page, what_if)) as explorer:
         if json:
             print_json({"address": explorer.address})
         else:
             note(f"exploring at {explorer.address} until Ctrl-C")
         if show:
             webbrowser.open(explorer.address)
-
-        def studying(share: float) -> None:
-            explorer.progress(SHARE_OF_TRAINING + (1.0 - SHARE_OF_TRAINING) * share)
-
-        stored = get_model(lambda share: explorer.progress(SHARE_OF_TRAINING * share))
-        explorer.show(*get_page(stored, studying, live=True))
         with suppress(KeyboardInterrupt):
             while True:
                 time.sleep(3600)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -20,23 +17,19 @@ from bandfall._cli.training import train_on
 from bandfall._estimators.view import feature_names_of, story_of
 from bandfall._files import ModelFile, read_model_file
 from bandfall._typing import JsonDict
-from bandfall.report import Findings, LabelledRows, study
-
-Progress: TypeAlias = Callable[[float], None]  # called with the share of work done
+from bandfall.report._columns import LabelledRows
+from bandfall.report._findings import Findings, study
 
 
 def model_of(
     source: str, data: str | None, roles: Roles, style: Style, choices: Choices
-) -> Callable[[Progress | None], ModelFile]:
-    """A function that gives the model: it reads the file `source`, or trains on that table.
-
-    Raises InputError at once if neither is possible.
-    """
+) -> ModelFile:
+    """The model in the file `source`, or one that is trained on that table."""
     for file in (source, data):
         if file not in ("-", None) and not Path(file).exists():
             raise InputError(f"{file} does not exist")
     if source != "-" and Path(source).is_file() and is_model(Path(source)):
-        return lambda progress: read_model_file(source)
+        return read_model_file(source)
     what = "is not a bandfall model" if source != "-" else "is a table"
     if data is not None:
         raise InputError(f"{source} {what}; only one table can be named")
@@ -44,13 +37,7 @@ def model_of(
         raise InputError(
             f"{source} {what}; to train a model on this table, name the column to predict: --target"
         )
-    return partial(_trained, source, roles, style, choices.with_most_rows())
-
-
-def _trained(
-    source: str, roles: Roles, style: Style, choices: Choices, progress: Progress | None
-) -> ModelFile:
-    trained = train_on(source, roles, style, choices, progress)
+    trained = train_on(source, roles, style, choices.with_most_rows())
     return ModelFile(trained.estimator, model_notes(trained) | {"interrupted": trained.interrupted})
 
 
@@ -60,13 +47,12 @@ def studied(
     data: str | None,
     style: Style,
     seed: int,
-    progress: Progress | None = None,
 ) -> tuple[Findings, LabelledRows, LabelledRows | None]:
     """The findings about a model, its training rows and the unseen rows."""
     train, unseen = _page_rows(stored, data, style)
     if train.y.ndim == 2:
         raise InputError("a report is about one target; train a model with one --target for it")
-    with Bar(f"{command}: the model", progress) as bar:
+    with Bar(f"{command}: the model") as bar:
         findings = study(stored.estimator, train, unseen, seed=seed, progress=bar.reach)
     return findings, train, unseen
 

@@ -12,7 +12,10 @@ from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.pages import model_of, studied, target_of
 from bandfall._cli.terminal import note, print_json
 from bandfall._files import ModelFile
-from bandfall.report import Findings, LabelledRows, RivalScore, render_page
+from bandfall.report._columns import LabelledRows
+from bandfall.report._findings import Findings
+from bandfall.report._page import render_page
+from bandfall.report._score import RivalScore
 
 OURS = "bandfall (this model)"
 PAGE = Path("report.html")
@@ -47,7 +50,7 @@ def report(
     saved. The page needs no network and no server.
     """
     check_out(out, is_page, force=force, inputs=(source, data))
-    stored = model_of(source, data, roles, style, choices)(None)
+    stored = model_of(source, data, roles, style, choices)
     findings, train, unseen = studied("report", stored, data, style, choices.seed)
     results = []
     if with_rivals and unseen is not None and len(findings.target.classes) != 1:

@@ -1,8 +1,4 @@
-"""Charts and numbers as text of a page: they need no library and no network, and print sharply.
-
-Colours are CSS classes (``a``, ``b``, ``soft``, …) that the style sheet defines, so the same
-drawing works in light and dark mode and on paper.
-"""
+"""Charts and numbers as text of a page; colours are CSS classes that the style sheet defines."""
 
 from __future__ import annotations
 
@@ -20,11 +16,14 @@ from bandfall._typing import Values
 SMALLEST, LARGEST = 1e-4, 1e7  # outside, powers of ten are used
 APART = 10_000  # from here on, commas separate thousands
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-# Steps between ticks of dates: seconds, then months.
-_SECONDS = [n * unit for unit, counts in (
-    (1, (1, 5, 15, 30)), (60, (1, 5, 15, 30)), (3600, (1, 3, 6, 12)), (86400, (1, 2, 7, 14)),
-) for n in counts]  # fmt: skip
-_MONTHS = (1, 3, 6, *(12 * n * 10**e for e in range(4) for n in (1, 2, 5)))
+# Steps between ticks of dates, by unit of NumPy.
+_DATE_STEPS = [
+    *((unit, n) for unit in "sm" for n in (1, 5, 15, 30)),
+    *(("h", n) for n in (1, 3, 6, 12)),
+    *(("D", n) for n in (1, 2, 7, 14)),
+    *(("M", n) for n in (1, 3, 6)),
+    *(("Y", n * 10**e) for e in range(4) for n in (1, 2, 5)),
+]
 
 MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks on a phone, where they are drawn larger.
@@ -74,10 +73,11 @@ class Axis:
         return cls(label, low, high) if low < high else axis
 
     def fraction(self, value: float) -> float:
-        """Position of a value between `low` (0) and `high` (1)."""
+        """Position of a value between `low` (0) and `high` (1), or just beyond."""
+        share = (value - self.low) / (self.high - self.low)
         if self.log:
-            return math.log(max(value, 1e-300) / self.low) / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
+            share = math.log(max(value, 1e-300) / self.low) / math.log(self.high / self.low)
+        return min(max(share, -0.01), 1.01)
 
     def ticks(self) -> list[float]:
         """Round values on the axis."""
@@ -130,13 +130,11 @@ class Chart:
 
     def px(self, value: float) -> float:
         """Horizontal position of a value of x."""
-        share = min(max(self.x.fraction(value), -0.01), 1.01)
-        return self.left + (self.right - self.left) * share
+        return self.left + (self.right - self.left) * self.x.fraction(value)
 
     def py(self, value: float) -> float:
         """Vertical position of a value of y."""
-        share = min(max(self.y.fraction(value), -0.01), 1.01)
-        return self.bottom - (self.bottom - self.top) * share
+        return self.bottom - (self.bottom - self.top) * self.y.fraction(value)
 
     def path(self, xs: Values, ys: Values, style: str, *, name: str = "", tip: str = "") -> Chart:
         """A line, or an area if the style fills it; NaN in `xs` leaves a gap."""
@@ -224,9 +222,8 @@ class Chart:
 
     def _x_ticks(self) -> list[str]:
         """Grid lines, and names unless they would touch each other or the edge."""
-        parts, free_from = [], [0.0]
-        if self.x.names and not self.x.label:
-            free_from.append(0.0)  # a second line of names
+        parts = []
+        free_from = [0.0] * (2 if self.x.names and not self.x.label else 1)  # by line of names
         for tick in sorted(self.x.ticks(), key=self.px):
             x, name = self.px(tick), self.x.tick_name(tick)
             parts.append(f'<path class="grid" d="M{x:.1f} {self.top}V{self.bottom}"/>')
@@ -246,8 +243,7 @@ class Bar(NamedTuple):
     name: str
     value: float
     label: str
-    error: float = 0.0
-    style: str = "a"
+    error: float
 
 
 def ranking(bars: Sequence[Bar], title: str) -> str:
@@ -260,12 +256,12 @@ def ranking(bars: Sequence[Bar], title: str) -> str:
         return f'<i class="{style}" style="left: {a:.1f}%; width: {b - a:.1f}%"></i>'
 
     rows = []
-    for name, value, label, error, style in bars:
-        whisker = span("error", value - error, value + error) if error else ""
-        tip = _tip(f"{name}\n{title} {label}" + (f" ± {error:.4f}" if error else ""))
+    for name, value, label, error in bars:
+        bar, whisker = span("bar a", 0.0, value), span("error", value - error, value + error)
+        tip = _tip(f"{name}\n{title} {label} ± {error:.4f}")
         rows.append(
             f'<li{tip}><span>{escape(name)}</span><span class="track">'
-            f"{span(f'bar {style}', 0.0, value)}{whisker}</span>"
+            f"{bar}{whisker}</span>"
             f'<span class="value">{escape(label)}</span></li>'
         )
     return f'<ul class="ranking" aria-label="{escape(title)}">{"".join(rows)}</ul>'
@@ -299,20 +295,19 @@ def _moment(seconds: float) -> datetime:
 
 
 def _date_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round moments: whole steps of seconds to weeks, or the first days of months and years."""
-    for step in _SECONDS:
-        first, last = math.ceil(low / step), math.floor(high / step)
-        if last - first < most:
-            return [float(i * step) for i in range(first, last + 1)]
-    ends = np.array([low, high]).astype("datetime64[s]").astype("datetime64[M]").astype(int)
-    for step in _MONTHS:
-        months = np.arange(ends[0], ends[1] + 1)
-        months = months[(months + 12 * 1970) % step == 0].astype("datetime64[M]")
-        ticks = months.astype("datetime64[s]").astype(float)
-        ticks = ticks[(low <= ticks) & (ticks <= high)]
+    """Round moments, from seconds to millennia apart."""
+    for unit, step in _DATE_STEPS:
+        ends = np.array([low, high]).astype("datetime64[s]").astype(f"datetime64[{unit}]")
+        origin = 1970 if unit == "Y" else 0  # so that years are round
+        first, last = ends.astype(int) + origin
+        if last - first > 10 * most * step:
+            continue
+        places = np.arange(-(-first // step) * step, last + 1, step) - origin
+        moments = places.astype(f"datetime64[{unit}]").astype("datetime64[s]").astype(float)
+        ticks = [float(tick) for tick in moments if low <= tick <= high]
         if len(ticks) <= most:
             break
-    return [float(tick) for tick in ticks]
+    return ticks
 
 
 def _date_name(seconds: float, span: float) -> str:
@@ -349,13 +344,8 @@ def _log_ticks(low: float, high: float, fewest: int = 3) -> list[float]:
 def number(value: float, *, powers: bool = False, apart: bool = False) -> str:
     """A number as readable text: few digits, separated thousands, powers of ten if they help.
 
-    Numbers of four digits, which may be years, are not separated unless `apart`. With `powers`,
-    powers of ten are always used.
+    Numbers of four digits, which may be years, are not separated unless `apart`.
 
-    Examples
-    --------
-    >>> number(5000.0, apart=True)
-    '5,000'
     >>> [number(v) for v in (0.0257512, -3.0, 1984.0, 1.5e6, 2e-7, -4.5e12, float("nan"))]
     ['0.02575', '−3', '1984', '1,500,000', '2 × 10⁻⁷', '−4.5 × 10¹²', '–']
     """

@@ -4,7 +4,7 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("what-if-data").textContent);
-  const changes = new Map(); // feature → point, or seconds of a date that is no point
+  const changes = new Map(); // feature → point
   let asked = 0;
   const format = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4, useGrouping: "min2" })
     .replace("-", "−");
@@ -16,8 +16,6 @@
 
   const slider = {
     make: (feature) => made("input", { type: "range", min: 0, max: feature.labels.length - 1 }),
-    event: "input",
-    read: (control) => ({ point: Number(control.value) }),
     show: (control, point) => { control.value = point; },
   };
 
@@ -28,49 +26,21 @@
       feature.labels.forEach((label, i) => control.append(made("option", { value: i, textContent: label })));
       return control;
     },
-    event: "change",
-    read: (control) => ({ point: Number(control.value) }),
     show(control, point, text) {
       control.options[0].textContent = text; // a level that is not in the list
       control.value = point;
     },
   };
 
-  const iso = (seconds, days) => new Date(1000 * seconds).toISOString().slice(0, days ? 10 : 16);
-  const picker = {
-    make(feature) {
-      const days = feature.wholeDays;
-      const [first, last] = [feature.seconds[0], feature.seconds.at(-1)];
-      return made("input", { type: days ? "date" : "datetime-local", min: iso(first, days), max: iso(last, days) });
-    },
-    event: "change",
-    read(control, feature) {
-      const known = feature.seconds.length;
-      if (!control.value && !control.validity.badInput && feature.labels.length > known) return { point: known };
-      const seconds = Date.parse(control.value + (feature.wholeDays ? "T00:00Z" : "Z")) / 1000;
-      if (!Number.isFinite(seconds)) return null; // not yet a date
-      const inside = Math.min(Math.max(seconds, feature.seconds[0]), feature.seconds.at(-1));
-      const away = feature.seconds.map((one) => Math.abs(one - inside));
-      const point = away.indexOf(Math.min(...away));
-      return data.live && away[point] > 0 ? { seconds: inside } : { point };
-    },
-    show(control, point, text, feature, seconds) {
-      control.value = seconds == null ? "" : iso(seconds, feature.wholeDays);
-    },
-  };
-
-  const CONTROLS = { number: slider, duration: slider, level: list, time: picker };
+  const controlOf = (feature) => (feature.kind === "level" ? list : slider);
 
   function build() {
     data.rows.forEach((one, i) => $("what-if-row").append(new Option(one.name, i)));
     data.features.forEach((feature, f) => {
-      const kind = CONTROLS[feature.kind];
+      const kind = controlOf(feature);
       const label = made("label");
       const control = kind.make(feature);
-      control.addEventListener(kind.event, () => {
-        const value = kind.read(control, feature);
-        if (value) change(f, value);
-      });
+      control.addEventListener("input", () => change(f, Number(control.value)));
       label.append(`${feature.name} `, made("output"), control);
       $("what-if-controls").append(label);
     });
@@ -82,24 +52,22 @@
 
   // Changes and answers -----------------------------------------------------------------------
 
-  function change(feature, value) {
+  function change(feature, point) {
     if (!data.live) changes.clear(); // without a server, one change at a time
-    changes.set(feature, value);
+    changes.set(feature, point);
     show();
   }
 
   function show() {
     const labels = $("what-if-controls").children;
     data.features.forEach((feature, f) => {
-      const value = changes.get(f);
-      const point = value ? value.point : feature.starts[row()];
-      const text = !value ? feature.given[row()]
-        : value.seconds === undefined ? feature.labels[point] : iso(value.seconds, feature.wholeDays).replace("T", " ");
+      const changed = changes.has(f);
+      const point = changed ? changes.get(f) : feature.starts[row()];
+      const text = changed ? feature.labels[point] : feature.given[row()];
       const control = labels[f].querySelector("input, select");
-      labels[f].classList.toggle("changed", changes.has(f));
+      labels[f].classList.toggle("changed", changed);
       labels[f].querySelector("output").textContent = text;
-      const seconds = value ? value.seconds ?? feature.seconds[point] : feature.own[row()];
-      CONTROLS[feature.kind].show(control, point, text, feature, seconds);
+      controlOf(feature).show(control, point, text);
       if (control.type === "range") control.setAttribute("aria-valuetext", text);
     });
     answer();
@@ -111,10 +79,10 @@
     const base = data.rows[row()];
     const [first] = changes;
     let outputs = base.outputs;
-    if (changes.size === 1 && first[1].seconds === undefined) {
-      outputs = data.features[first[0]].outputs[row()][first[1].point];
-    } else if (changes.size > 0) {
-      const wanted = [...changes].map(([feature, { point, seconds }]) => `${feature}:${seconds === undefined ? point : `@${seconds}`}`);
+    if (changes.size === 1) {
+      outputs = data.features[first[0]].outputs[row()][first[1]];
+    } else if (changes.size > 1) {
+      const wanted = [...changes].map((pair) => pair.join(":"));
       try {
         const reply = await fetch(`predict?row=${row()}&changes=${wanted.join(",")}`);
         ({ outputs } = await reply.json());

@@ -9,13 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.chart import Axis, Chart
 from bandfall._drawing.pages import POLICY, read_resource
 from bandfall._typing import JsonDict
 from bandfall.report._columns import (
     NO_VALUE,
     Points,
-    moments,
     moved_along,
     places,
     points_along,
@@ -25,15 +23,13 @@ from bandfall.report._columns import (
 from bandfall.report._errors import error_sections, worst_rows
 from bandfall.report._features import importance_section, slice_section
 from bandfall.report._findings import Findings
-from bandfall.report._layout import class_style, figure, json_script, section
-from bandfall.report._learning import path_section
+from bandfall.report._layout import json_script, section
 from bandfall.report._page import model_page
-from bandfall.report._score import score_section, trial_section
+from bandfall.report._score import path_section, score_section, trial_section
 
 _PACKAGE = "bandfall._explore"
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
-MAX_CHOICES = 60  # levels in a list, or dates in a saved page
-_DAY = 86400.0
+MAX_CHOICES = 60  # levels in a list
 
 
 class Feature(NamedTuple):
@@ -42,36 +38,20 @@ class Feature(NamedTuple):
     name: str
     column: int  # its index in the table
     points: Points  # the values that it can take
-    whole_days: bool  # dates without a time of day
     starts: list[int]  # the point nearest to the value of each row; −1 if its level is not listed
     given: list[str]  # values of the rows as text
-    own: list[float | None]  # dates of the rows, in seconds since 1970
 
     @classmethod
     def of(cls, name: str, column: int, train: pd.Series, values: pd.Series) -> Feature:
         """Points from the training rows, and values of some rows."""
-        points, whole_days = points_along(train, 41, MAX_CHOICES), False
-        given, seconds = [shown(value, NO_VALUE) for value in values], places(values)
-        if seconds is None:
+        points, at = points_along(train, 41, MAX_CHOICES), places(values)
+        given = [shown(value, NO_VALUE) for value in values]
+        if at is None:
             starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
-            return cls(name, column, points, False, starts, given, [])
-        dates = points.kind == "time"
-        if dates:
-            points, whole_days = _dates(train)
-        n, grid = len(points.grid), points.grid
-        starts = [n if np.isnan(x) else int(np.argmin(np.abs(grid - x))) for x in seconds]
-        own = [None if np.isnan(x) else float(x) for x in seconds] if dates else []
-        return cls(name, column, points, whole_days, starts, given, own)
-
-
-def _dates(column: pd.Series) -> tuple[Points, bool]:
-    """Whole days or minutes between the first and last date, and whether they are days."""
-    seconds = np.asarray(places(column.dropna()))
-    whole_days = bool(np.all(seconds % _DAY == 0))
-    unit = _DAY if whole_days else 60.0
-    ends = seconds.min() / unit, seconds.max() / unit
-    grid = unit * np.unique(np.round(np.linspace(*ends, MAX_CHOICES)))
-    return Points.of("time", grid, moments(grid, column), column), whole_days
+        else:
+            n, grid = len(points.grid), points.grid
+            starts = [n if np.isnan(x) else int(np.argmin(np.abs(grid - x))) for x in at]
+        return cls(name, column, points, starts, given)
 
 
 class WhatIf:
@@ -93,19 +73,13 @@ class WhatIf:
             for j in findings.order[:n_features]
         ]
 
-    def predict(self, row: int, changes: Mapping[int, int | float]) -> list[float]:
-        """Outputs of a row with other values of some features, by index of the feature.
-
-        A value is the index of a point or, for dates, seconds since 1970 as a float.
-        """
+    def predict(self, row: int, changes: Mapping[int, int]) -> list[float]:
+        """Outputs of a row with other points of some features, by index of the feature."""
         changed = self.rows.iloc[[row]].reset_index(drop=True)
-        for place, value in changes.items():
-            values = self.features[place].points.values
-            if isinstance(value, float):
-                one = moments(np.array([value]), values)
-            else:
-                one = values.iloc[[value]].reset_index(drop=True)
-            changed.isetitem(self.features[place].column, one)
+        for place, point in changes.items():
+            feature = self.features[place]
+            value = feature.points.values.iloc[[point]].reset_index(drop=True)
+            changed.isetitem(feature.column, value)
         return [float(output) for output in self._model.predict(changed)[0]]
 
     def as_data(self) -> JsonDict:
@@ -120,10 +94,7 @@ class WhatIf:
             features.append({
                 "name": one.name,
                 "kind": points.kind,
-                "wholeDays": one.whole_days,
                 "labels": points.labels,
-                "seconds": points.grid.tolist() if points.kind == "time" else [],
-                "own": one.own,
                 "starts": one.starts,
                 "given": one.given,
                 "outputs": _short(outputs),
@@ -149,7 +120,6 @@ def render_explorer(
         slices,
         _what_if_section(target, live),
         importance_section(findings),
-        _gain_section(findings),
         *error_sections(findings, target),
         path_section(findings),
         trial_section(findings),
@@ -176,37 +146,3 @@ def _what_if_section(target: str, live: bool) -> str:
             "<code>--out</code> can change several."
         )
     return section("what-if", "What if", text, read_resource(_PACKAGE, "what_if.html"))
-
-
-def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) -> str:
-    model, film, target = findings.model, findings.film, findings.target
-    if film is None:
-        return ""
-    rows = (findings.scored if findings.tested else findings.train).sample(n_rows, 0)
-
-    def losses(X: pd.DataFrame) -> np.ndarray:
-        return np.array([target.loss(rows.y, one) for one in model.film(X, film.moments)])
-
-    whole, shuffled = losses(rows.X), np.random.default_rng(0).permutation(len(rows.y))
-    rises = {}
-    for j in findings.order[:n_features]:
-        changed = rows.X.copy()
-        changed.isetitem(j, rows.X.iloc[shuffled, j].reset_index(drop=True))
-        rises[findings.features[j]] = losses(changed) - whole
-    at = target.score(film.train_loss)
-    x = Axis.around(f"training {target.measure}", at)
-    if at[-1] < at[0]:  # training goes from left to right
-        x = Axis(x.label, x.high, x.low)
-    harm = target.harm.lower().replace("r²", "R²")
-    chart = Chart(x, Axis.around(harm, *rises.values(), [0.0]), f"{harm} along training")
-    chart.rule(y=0.0)
-    for i, (name, rise) in enumerate(rises.items()):
-        chart.line(at, rise, class_style(i)).dots(at, rise, names=name)
-    body = figure(
-        chart,
-        f"{target.harm} when a feature is shuffled, along training",
-        "A model relies first on what is simple and broad; details come later.",
-        [(class_style(i), name) for i, name in enumerate(rises)],
-    )
-    title = "When it learned which features"
-    return section("features-in-time", title, "", f'<div class="narrow">{body}</div>')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from bandfall.tables import Column, Schema, read_table
 
 MISSING = "–"  # in tables
 NO_VALUE = "missing"  # as a value that a feature can take
-_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+_DAY = 86400.0
 
 
 class LabelledRows(NamedTuple):
@@ -81,14 +80,14 @@ def kind_of(column: pd.Series) -> str:
 def places(column: pd.Series) -> np.ndarray | None:
     """A column as floats, NaN for missing values; None for booleans and categories.
 
-    Durations are in seconds, dates in seconds since 1970 in local time.
+    Durations are in hours, dates in seconds since 1970 in local time.
     """
     kind = kind_of(column)
     if kind == "datetime":
         naive = column if column.dt.tz is None else column.dt.tz_localize(None)
         column = (naive - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
     elif kind == "duration":
-        column = column / pd.Timedelta(seconds=1)
+        column = column / pd.Timedelta(hours=1)
     elif kind != "number":
         return None
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -120,19 +119,10 @@ class Points:
     If the column has missing values, so do these: the last one, which has no place on the grid.
     """
 
-    kind: str  # "number", "time", "duration", "level"
-    grid: np.ndarray  # (n_points,): numbers or seconds; 0, 1, 2, … for levels
+    kind: str  # "number", "datetime", "duration", "level"
+    grid: np.ndarray  # (n_points,), as `places`; 0, 1, 2, … for levels
     values: pd.Series  # in the dtype of the column
     labels: list[str]
-
-    @classmethod
-    def of(cls, kind: str, grid: np.ndarray, values: pd.Series, column: pd.Series) -> Points:
-        """Points at these values and, if the column has missing values, without a value."""
-        if column.isna().any():
-            gap = pd.Series([None], dtype=values.dtype if kind != "number" else float)
-            values = pd.concat([values, gap], ignore_index=True)
-        grid = np.arange(len(values), dtype=float) if kind == "level" else grid
-        return cls(kind, grid, values, [shown(value, NO_VALUE) for value in values])
 
     @property
     def missing(self) -> bool:
@@ -140,50 +130,50 @@ class Points:
         return len(self.values) > len(self.grid)
 
     @property
-    def unit(self) -> tuple[str, float]:
-        """The unit in which durations are drawn, and its seconds."""
-        reach = float(np.abs(self.grid).max(initial=0.0))
-        few = next((unit for unit in _UNITS if reach >= 2 * unit[1]), _UNITS[-1])
-        return few if self.kind == "duration" else ("", 1.0)
-
-    @property
     def axis(self) -> Axis:
         """The axis for these points."""
         low, high = float(self.grid[0]), float(self.grid[-1])
         if self.kind == "level":
             return Axis("", low - 0.5, high + 0.5, names=tuple(self.labels))
-        name, size = self.unit
-        return Axis(name, low / size, high / size, dates=self.kind == "time")
-
-    @property
-    def at(self) -> np.ndarray:
-        """The points in the units of the axis."""
-        return self.grid / self.unit[1]
+        name = "hours" if self.kind == "duration" else ""
+        return Axis(name, low, high, dates=self.kind == "datetime")
 
 
 def points_along(column: pd.Series, n_points: int = 81, n_levels: int = 12) -> Points:
-    """Points from the 1 % to the 99 % quantile of a column, or its most frequent levels."""
+    """Points from the 1 % to the 99 % quantile of a column, or its most frequent levels.
+
+    Points of dates are whole days or minutes, from the first date to the last.
+    """
     known, kind = places(column), kind_of(column)
     if known is None:
-        levels = _in_order(column.dropna(), n_levels)
-        return Points.of("level", np.arange(0), pd.Series(levels, dtype=column.dtype), column)
-    known = known[~np.isnan(known)]
-    ends = [0.0, 1.0] if kind == "datetime" else [0.01, 0.99]
-    low, high = np.quantile(known, ends) if len(known) else (0.0, 0.0)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    grid = np.linspace(low, high, n_points)
+        kind, grid, levels = "level", np.zeros(0), _in_order(column.dropna(), n_levels)
+        values = pd.Series(levels, dtype=column.dtype)
+    else:
+        known, dates = known[~np.isnan(known)], kind == "datetime"
+        unit = 1.0 if not dates else _DAY if np.all(known % _DAY == 0) else 60.0
+        ends = [0.0, 1.0] if dates else [0.01, 0.99]
+        low, high = np.quantile(known, ends) if len(known) else (0.0, 0.0)
+        if low == high:
+            low, high = low - unit, high + unit
+        grid = np.linspace(low, high, n_points)
+        if dates:
+            grid = unit * np.unique(np.round(grid / unit))
+        values = _of_places(grid, column)
+    if column.isna().any():
+        gap = pd.Series([None], dtype=values.dtype)
+        values = pd.concat([values, gap], ignore_index=True)
+    grid = np.arange(len(values), dtype=float) if kind == "level" else grid
+    return Points(kind, grid, values, [shown(value, NO_VALUE) for value in values])
+
+
+def _of_places(places: np.ndarray, like: pd.Series) -> pd.Series:
+    """The inverse of `places`: numbers, or dates or durations in the dtype of a column."""
+    kind = kind_of(like)
     if kind == "number":
-        return Points.of("number", grid, pd.Series(grid), column)
-    kind = "time" if kind == "datetime" else kind
-    return Points.of(kind, grid, moments(grid, column), column)
-
-
-def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
-    """Convert seconds to dates or durations of the dtype of a column."""
-    if kind_of(like) == "duration":
-        return pd.Series(pd.to_timedelta(seconds, unit="s")).astype(like.dtype)
-    made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
+        return pd.Series(places)
+    if kind == "duration":
+        return pd.Series(pd.to_timedelta(places, unit="h")).astype(like.dtype)
+    made = pd.Series(pd.to_datetime(places, unit="s"))
     zone = getattr(like.dtype, "tz", None)
     if zone is not None:
         made = made.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
@@ -191,16 +181,11 @@ def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
 
 
 def _in_order(known: pd.Series, n_levels: int) -> list[object]:
-    """The most frequent levels, in their own order or in natural order (2 before 10)."""
+    """The most frequent levels, in the order of an ordered category or of their text."""
     frequent = list(known.value_counts().index[:n_levels])
     if isinstance(known.dtype, pd.CategoricalDtype) and known.dtype.ordered:
         return [level for level in known.dtype.categories if level in frequent]
-    return sorted(frequent, key=_count_key)
-
-
-def _count_key(level: object) -> list[tuple[int, float, str]]:
-    parts = re.split(r"(\d+(?:\.\d+)?)", str(level))
-    return [(0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts)]
+    return sorted(frequent, key=str)
 
 
 def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: pd.Series) -> pd.DataFrame:

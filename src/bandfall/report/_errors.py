@@ -17,10 +17,10 @@ from bandfall.report._layout import (
     grid,
     section,
     shares_chart,
-    sortable_table,
+    table,
 )
 
-MAX_DOTS, MAX_INTERVALS = 600, 150
+MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
 MAX_CONFUSED = 12  # classes in a table; of more classes, the most frequent mistakes are listed
 _WIDTHS = {
@@ -64,7 +64,6 @@ def _residuals(findings: Findings, target: str) -> str:
             f"Mean {number(residuals.mean())}, standard deviation {number(residuals.std())}. The "
             "outer bars include all larger errors.",
         ),
-        _tenths(y, predictions),
         _residuals_along(findings),
     )
     worst = _worst_table(findings, target)
@@ -97,19 +96,6 @@ def _histogram(values: np.ndarray, low: float, high: float, n_bins: int, label: 
     counts, edges = np.histogram(values, n_bins, (low, high))
     chart = Chart(Axis(label, low, high), Axis.from_zero("rows", counts), f"histogram: {label}")
     return chart.bars(edges, counts, ["soft"] * n_bins)
-
-
-def _tenths(y: np.ndarray, predictions: np.ndarray) -> str:
-    n_groups = min(10, max(1, len(y) // 5))
-    groups = np.array_split(np.argsort(predictions, kind="stable"), n_groups)
-    xs, ys = ([values[group].mean() for group in groups] for values in (predictions, y))
-    chart = diagonal("mean prediction of a tenth", "mean target of that tenth", xs, ys)
-    names = [f"{len(group):,} rows" for group in groups]
-    return figure(
-        chart.line(xs, ys, "a").dots(xs, ys, "a solid", names=names),
-        "Are high predictions high enough, low ones low enough?",
-        "Rows in order of their prediction, in tenths: on the line, a tenth is right on average.",
-    )
 
 
 def _calibration(findings: Findings) -> str:
@@ -164,7 +150,7 @@ def _confusion(findings: Findings) -> str:
             f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
             "predicted class."
         )
-    return section("confusion", "Confusion", text, sortable_table(heads, rows))
+    return section("confusion", "Confusion", text, table(heads, rows))
 
 
 def worst_rows(findings: Findings, n: int) -> list[int]:
@@ -197,7 +183,7 @@ def _worst_table(findings: Findings, target: str) -> str:
     heads = ["its probability", "predicted"] if names else ["prediction", "error"]
     heads = ["row", target, *heads, *(findings.features[j] for j in features)]
     title = f"The {len(rows)} largest errors on {findings.rows_name}"
-    return f'<figure class="below"><h3>{title}</h3>{sortable_table(heads, rows)}</figure>'
+    return f'<figure class="below"><h3>{title}</h3>{table(heads, rows)}</figure>'
 
 
 def interval_section(findings: Findings, target: str) -> str:
@@ -222,31 +208,4 @@ def interval_section(findings: Findings, target: str) -> str:
         "Do intervals contain as many rows as promised?",
         "On the dashed line they do; the band is what chance allows with this number of rows.",
     )
-    rows = _interval_rows(findings, lower, upper, target)
-    return section("intervals", "How sure it is", text, grid(promises, rows))
-
-
-def _interval_rows(findings: Findings, lower: np.ndarray, upper: np.ndarray, target: str) -> str:
-    """Intervals of some held-out rows, in the order of their predictions."""
-    finite = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))
-    if not len(finite):
-        return ""
-    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), MAX_INTERVALS)).astype(int)]
-    few = few[np.argsort(findings.predictions[few], kind="stable")]
-    y, lower, upper = findings.scored.y[few], lower[few], upper[few]
-    places = np.arange(len(few), dtype=float)
-    x = Axis("rows in order of their prediction", -1.0, float(len(few)))
-    chart = Chart(x, Axis.around(target, lower, upper, y), "intervals of held-out rows")
-    chart.band(places, lower, upper).line(places, findings.predictions[few], "soft")
-    ends = zip(_row_names(findings, few), lower, upper, strict=True)
-    names = np.array([f"{row}\n{number(low)} to {number(high)}" for row, low, high in ends])
-    outside = (y < lower) | (y > upper)
-    for style, chosen in (("a", ~outside), ("b solid", outside)):
-        chart.dots(places[chosen], y[chosen], style, names=names[chosen])
-    drawn = "" if len(few) == len(findings.scored.y) else f" {len(few)} rows are drawn."
-    return figure(
-        chart,
-        f"{LEVEL:.0%} intervals and what was true",
-        f"The band is the interval, the line the prediction.{drawn}",
-        [("a", "inside"), ("b", "outside")],
-    )
+    return section("intervals", "How sure it is", text, grid(promises))

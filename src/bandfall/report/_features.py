@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from bandfall._drawing.chart import Axis, Bar, Chart, number, ranking, sparkline
-from bandfall._targets import Classes
 from bandfall._targets.scores import decimals
-from bandfall.report._columns import kind_of, places, shown
-from bandfall.report._findings import LEVEL, N_REPEATS, Film, Findings, Slice
+from bandfall.report._columns import places, shown
+from bandfall.report._findings import LEVEL, N_REPEATS, Findings, Slice, Stages
 from bandfall.report._layout import (
     cell,
     class_style,
@@ -20,7 +19,7 @@ from bandfall.report._layout import (
     json_script,
     key,
     section,
-    sortable_table,
+    table,
 )
 
 MAX_IMPORTANCES, MAX_LEVELS, N_BINS = 15, 12, 12
@@ -30,68 +29,33 @@ _LEDGE = np.array([[-0.36, 0.36, np.nan], [1.0, 1.0, 0.0]])
 
 
 def data_section(findings: Findings, target: str) -> str:
-    """One row per column: range, spread, distribution, and correlation with a numeric target."""
-    X, y, kind = findings.train.X, findings.train.y, findings.target
-    text = f"{len(y):,} training rows. The target is in the last row."
-    heads = ["column", "missing", "min", "median", "mean", "max", "std. dev."]
-    if isinstance(kind, Classes):
-        counts = np.bincount(y, minlength=len(kind.labels))
-        names = ", ".join(f"{n} ({c:,})" for n, c in zip(kind.classes, counts, strict=True))
-        last = _row(target, 0, _span(f"target: {names}", len(heads)), counts)
-    else:
-        heads.append("correlation")
-        text += (
-            " Correlation is with the target; a feature with a correlation near zero can still "
-            "matter."
-        )
-        last = _row(target, 0, _statistics(y) + cell("target", "dim"), _counts(y))
+    """One row per column: missing values, range or levels, distribution."""
+    X, y, classes = findings.train.X, findings.train.y, findings.target.classes
+    last = pd.Series(np.array(classes, dtype=object)[y] if classes else y)
+    columns = [(name, X.iloc[:, j]) for j, name in enumerate(findings.features)]
     rows = []
-    for j, name in enumerate(findings.features):
-        column, unused = X.iloc[:, j], findings.unused.get(name, "")
-        known, values = column.notna().to_numpy(), places(column)
-        if kind_of(column) == "number" and values is not None and known.any() and not unused:
-            cells, counts = _statistics(values[known]), _counts(values[known])
-            if not kind.classes:
-                varied = values[known].std() > 0 and y[known].std() > 0
-                r = float(np.corrcoef(values[known], y[known])[0, 1]) if varied else np.nan
-                cells += cell(r, text=f"{r:.2f}".replace("-", "−"))
-        else:
-            words, counts = _words(column, values)
-            if unused:
-                words = f"{words}; not used: {unused}" if known.any() else f"not used: {unused}"
-            cells = _span(words, len(heads))
-        rows.append(_row(name, int(np.sum(~known)), cells, counts))
-    table = sortable_table(heads, [*rows, last], last="distribution", ours=[len(rows)])
-    return section("data", "Data", text, table)
+    for name, column in [*columns, (target, last)]:
+        words, counts = _words(column)
+        if name in findings.unused:
+            words += f"; not used: {findings.unused[name]}"
+        bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
+        cells = cell(name) + cell(int(column.isna().sum())) + cell(words, "dim words", longest=200)
+        rows.append(f"{cells}<td>{bars}</td>")
+    text = f"{len(y):,} training rows. The target is in the last row."
+    body = table(["column", "missing", "values", "distribution"], rows, ours=[len(columns)])
+    return section("data", "Data", text, body)
 
 
-def _row(name: str, n_missing: int, cells: str, counts: np.ndarray) -> str:
-    bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
-    return f"{cell(name)}{cell(n_missing)}{cells}<td>{bars}</td>"
-
-
-def _span(words: str, n_heads: int) -> str:
-    return f'<td colspan="{n_heads - 2}" class="dim words">{escape(words)}</td>'
-
-
-def _statistics(values: np.ndarray) -> str:
-    parts = values.min(), np.median(values), values.mean(), values.max(), values.std()
-    return "".join(map(cell, parts))
-
-
-def _counts(values: np.ndarray) -> np.ndarray:
-    """A histogram from the 1 % to the 99 % quantile."""
-    low, high = np.quantile(values, [0.01, 0.99])
-    return np.histogram(values, N_BINS, (low, high))[0]
-
-
-def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarray]:
-    """Description of a column without statistics, and its distribution."""
+def _words(column: pd.Series) -> tuple[str, np.ndarray]:
+    """Range or levels of a column, and its distribution."""
     if not column.notna().any():
         return "no values", np.zeros(0)
+    values = places(column)
     if values is not None:
-        words = f"{shown(column.min())} to {shown(column.max())}"
-        return words, _counts(values[~np.isnan(values)])
+        values = values[~np.isnan(values)]
+        ends = np.quantile(values, [0.01, 0.99])  # a far value would hide the others
+        words = f"{shown(column.min())} to {shown(column.max())}, median {shown(column.median())}"
+        return words, np.histogram(values, N_BINS, tuple(ends))[0]
     levels = column.value_counts()
     words = f"{len(levels):,} different values"
     if levels.iloc[0] > 1:
@@ -124,11 +88,10 @@ def importance_section(findings: Findings) -> str:
 
 def slice_section(findings: Findings, target: str) -> tuple[str, str]:
     """Predictions along the most important features, and their data at every moment."""
-    classes, film = findings.target.classes, findings.film
+    classes, stages = findings.target.classes, findings.stages
     charts = [_chart(findings, one, f"slice-{i}", target) for i, one in enumerate(findings.slices)]
     figures = [
-        figure(chart, one.feature, _without_value(one, classes))
-        for chart, one in zip(charts, findings.slices, strict=True)
+        figure(chart, one.feature, "") for chart, one in zip(charts, findings.slices, strict=True)
     ]
     text = (
         f"How {'probabilities change' if classes else 'the prediction changes'} along one feature "
@@ -140,8 +103,8 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
         if findings.held_out:
             text += f" The band contains {LEVEL:.0%} of held-out errors."
     controls = data = ""
-    if film is not None:
-        last = len(film.train_loss) - 1
+    if stages is not None:
+        last = len(stages.moments) - 1
         text += " Move the slider to see the model at an earlier moment of training."
         controls = (
             '<div class="card film"><button id="film-play" type="button">Play</button>'
@@ -149,7 +112,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
             'aria-label="moment of training"><output id="film-text"></output></div>'
         )
         lines = {name: paths for chart in charts for name, paths in chart.films.items()}
-        data = json_script("film-data", {"texts": _film_texts(findings, film), "lines": lines})
+        data = json_script("film-data", {"texts": _film_texts(findings, stages), "lines": lines})
     legend = key([(class_style(i), name) for i, name in enumerate(classes)])
     pictures = grid(*figures, columns=3)
     return section("slices", "Slices of the model", text, controls, legend, pictures), data
@@ -157,7 +120,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
 
 def _chart(findings: Findings, one: Slice, name: str, target: str) -> Chart:
     """One slice; its lines have films if the model has one."""
-    classes, at, levels = findings.target.classes, one.points.at, one.points.kind == "level"
+    classes, at, levels = findings.target.classes, one.points.grid, one.points.kind == "level"
     half = findings.half_width if findings.held_out and not classes else 0.0
     y = _slice_axis(one, half, target, is_class=bool(classes))
     chart = Chart(one.points.axis, y, f"slice along {one.feature}", width=400, height=260)
@@ -190,19 +153,11 @@ def _slice_axis(one: Slice, half: float, target: str, *, is_class: bool) -> Axis
     return Axis.around(target, one.values, one.others, final - half, final + half)
 
 
-def _without_value(one: Slice, classes: list[str]) -> str:
-    """What the final model says of rows without a value of this feature."""
-    if one.missing is None:
-        return ""
-    outputs = [f"{escape(name)} {p:.2f}" for name, p in zip(classes, one.missing, strict=False)]
-    return f"Missing: {', '.join(outputs) or number(one.missing[0])}"
-
-
-def _film_texts(findings: Findings, film: Film) -> list[str]:
+def _film_texts(findings: Findings, stages: Stages) -> list[str]:
     words, texts = findings.target.words, []
-    for i, bandwidth in enumerate(film.bandwidth):
-        text = f"bandwidth {number(bandwidth)}"
-        for losses, rows in ((film.train_loss, "training"), (film.scored_loss, "held-out")):
+    for i in stages.moments:
+        text = f"bandwidth {number(stages.bandwidth[max(i - 1, 0)])}"
+        for losses, rows in ((stages.train_loss, "training"), (stages.scored_loss, "held-out")):
             if losses is not None:
                 text += f" · {words(float(losses[i]))} on {rows} rows"
         texts.append(text)

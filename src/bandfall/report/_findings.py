@@ -24,15 +24,14 @@ from bandfall.report._columns import (
     shuffled_along,
     typical_row,
 )
-from bandfall.report._model import Model, Moment
+from bandfall.report._model import Model
 
 MAX_ROWS = 1000  # for computations that predict rows many times
 N_REPEATS, N_SLICES = 5, 6
+MAX_MOMENTS = 30
 ROUNDING = 1e-5  # relative difference up to which targets are the same
 LEVEL = 0.9  # coverage of the drawn intervals
 COVERAGES = np.linspace(0.05, 0.95, 19)  # coverages that are checked
-# Progress before features are shuffled, after that, and before slices are computed.
-_BEGIN, _SHUFFLED, _SLICES = 0.04, 0.66, 0.8
 
 
 class Stages(NamedTuple):
@@ -42,21 +41,7 @@ class Stages(NamedTuple):
     time: np.ndarray
     train_loss: np.ndarray
     scored_loss: np.ndarray | None  # on test rows, if there are any
-    moved: np.ndarray  # share of each stage in the total movement of the outputs
-
-    @property
-    def gain(self) -> np.ndarray | None:
-        """Fall of the loss on test rows during each stage."""
-        return None if self.scored_loss is None else -np.diff(self.scored_loss)
-
-
-class Film(NamedTuple):
-    """Losses and bandwidths at the moments that slices show."""
-
-    train_loss: np.ndarray
-    scored_loss: np.ndarray | None
-    bandwidth: np.ndarray
-    moments: list[Moment]
+    moments: np.ndarray  # entries of the losses that the film of the slices shows
 
 
 class Slice(NamedTuple):
@@ -66,7 +51,6 @@ class Slice(NamedTuple):
     points: Points
     values: np.ndarray  # (n_moments, n_points, k)
     others: np.ndarray  # (n_rows, n_points, k): the final model through other rows
-    missing: np.ndarray | None  # (k,): the final model without a value, if there are such rows
     rug: np.ndarray  # values of some training rows
 
 
@@ -83,55 +67,28 @@ class Coverage(NamedTuple):
 class Findings:
     """All numbers of a report.
 
-    Attributes
-    ----------
-    model : Model
-    features : list of str
-    unused : dict of str to str
-        Features that the model does not use, and why.
-    train, scored : LabelledRows
-        Targets are numbers, or positions among the classes (−1 for unknown classes). The scored
-        rows are test rows if there are any, else training rows that the search held out, else all
-        training rows.
-    outputs : ndarray of shape (m, k)
-        Predictions or probabilities for the scored rows; if `held_out`, by models that had not
-        seen them.
-    row_numbers : ndarray of shape (m,)
-        Numbers of the scored rows in their table, from 1.
-    tested, held_out : bool
-        Whether test rows were given; whether the scored rows were not trained on.
-    unseen : str
-        A message about rows of unknown classes; "" if there are none.
-    importances : ndarray of shape (d, 2)
-        Mean and standard deviation of the rise of the loss when a feature is shuffled, on test
-        rows or, without any, training rows.
-    order : list of int
-        Columns of the features that the model uses, the most important first.
-    stages : Stages or None
-    film : Film or None
-        The moments of training that slices show.
-    slices : list of Slice
-        Along the six most important features.
-    intervals : Coverage or None
-        If the model has intervals and test rows were given.
+    Targets are numbers, or positions among the classes (−1 for unknown classes). The scored rows
+    are test rows if there are any, else training rows that the search held out, else all training
+    rows.
     """
 
     model: Model
     features: list[str]
-    unused: dict[str, str]
+    unused: dict[str, str]  # features that the model does not use, and why
     train: LabelledRows
     scored: LabelledRows
-    outputs: np.ndarray
-    row_numbers: np.ndarray
-    tested: bool
-    held_out: bool
-    unseen: str
+    outputs: np.ndarray  # (m, k): for the scored rows; if `held_out`, by models without them
+    row_numbers: np.ndarray  # (m,): of the scored rows in their table, from 1
+    tested: bool  # whether test rows were given
+    held_out: bool  # whether the scored rows were not trained on
+    unseen: str  # a message about rows of unknown classes
+    # (d, 2): mean and standard deviation of the rise of the loss when a feature is shuffled, on
+    # test rows or, without any, training rows.
     importances: np.ndarray
-    order: list[int]
+    order: list[int]  # columns of the features that the model uses, the most important first
     stages: Stages | None
-    film: Film | None
-    slices: list[Slice]
-    intervals: Coverage | None
+    slices: list[Slice]  # along the most important features
+    intervals: Coverage | None  # if the model has intervals and test rows were given
 
     @property
     def target(self) -> Target:
@@ -186,22 +143,11 @@ def study(
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Findings:
-    """Compute all numbers of a report about a fitted model.
+    """Compute all numbers of a report about a fitted model with one target.
 
-    Parameters
-    ----------
-    estimator : fitted estimator or pipeline with one target
-    train : LabelledRows
-        The rows it was trained on, with numbers or labels as targets.
-    test : LabelledRows or None
-        Unseen rows. Without them, the model is scored on the training rows that its search held
-        out, if there are any.
-    features : list of str, optional
-        Names of the columns. By default those of the table, of the model, or "feature 1", …
-    seed : int
-        Seed for samples and shuffles.
-    progress : callable (float) -> None
-        Called with the share of work done, 0 to 1.
+    `test` are unseen rows; without them, the model is scored on the training rows that its search
+    held out, if there are any. `features` are names for the columns, `seed` is for samples and
+    shuffles, and `progress` is called with the share of work done.
     """
     model, unseen = Model(estimator, train.y), ""
 
@@ -218,19 +164,14 @@ def study(
             unseen = unseen_words(test.y, model.target.labels, "held-out rows")
         scored = read(test)
         outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
-    progress(_BEGIN)
     tests = [] if test is None else [scored]
     importances = _importances(model, [train, *tests][-1], seed, progress)
-    stages, film = _training(model, [one.sample(MAX_ROWS, seed) for one in (train, *tests)])
-    progress(_SHUFFLED + 0.05)
+    stages = _training(model, [one.sample(MAX_ROWS, seed) for one in (train, *tests)])
     readings = () if model.schema is None else model.schema.readings
     unused = {name: r.dropped for name, r in zip(features, readings, strict=False) if r.dropped}
     ranked = np.argsort(-importances[:, 0], kind="stable")
     order = [int(j) for j in ranked if features[j] not in unused]
-    slices = []
-    for i, j in enumerate(order[:N_SLICES]):
-        progress(_SLICES + (1.0 - _SLICES) * i / N_SLICES)
-        slices.append(_slice(model, train, j, features[j], film, seed))
+    slices = [_slice(model, train, j, features[j], stages, seed) for j in order[:N_SLICES]]
     progress(1.0)
     return Findings(
         model=model,
@@ -246,7 +187,6 @@ def study(
         importances=importances,
         order=order,
         stages=stages,
-        film=film,
         slices=slices,
         intervals=None if test is None else _intervals(model, scored),
     )
@@ -308,12 +248,12 @@ def _importances(
         outputs = light.predict(shuffled_along(rows.X, j, N_REPEATS, random))
         parts = np.split(outputs, N_REPEATS)
         rises[j] = [model.target.loss(rows.y, part) - base for part in parts]
-        progress(_BEGIN + (_SHUFFLED - _BEGIN) * (j + 1) / len(rises))
+        progress(0.8 * (j + 1) / len(rises))
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
-def _training(model: Model, parts: list[LabelledRows]) -> tuple[Stages | None, Film | None]:
-    """The log of the path, and losses after each stage and at the moments of a film.
+def _training(model: Model, parts: list[LabelledRows]) -> Stages | None:
+    """Bandwidths and losses after each stage.
 
     `parts` are training rows and, if there are any, test rows. None if there is no path, or if a
     loss is not defined. A model of several paths may have more stages than the path that is shown,
@@ -321,43 +261,35 @@ def _training(model: Model, parts: list[LabelledRows]) -> tuple[Stages | None, F
     """
     path = model.staged_path
     if path is None:
-        return None, None
-    courses = [model.course(rows.X) for rows in parts]
-
-    def losses(outputs: list[np.ndarray]) -> list[np.ndarray]:
-        pairs = zip(parts, outputs, strict=True)
-        return [np.array([model.target.loss(rows.y, one) for one in of]) for rows, of in pairs]
-
-    train, *test = losses(courses)
+        return None
+    train, *test = (
+        np.array([model.target.loss(rows.y, outputs) for outputs in model.course(rows.X)])
+        for rows in parts
+    )
     if not np.all(np.isfinite([train, *test])):
-        return None, None
-    moved = np.sqrt((np.diff(courses[-1], axis=0) ** 2).mean(axis=(1, 2)))
-    shown = in_step(len(path), len(moved))
-    bandwidth, share = path.bandwidths[shown], moved / (moved.sum() or 1.0)
-    stages = Stages(bandwidth, path.ends[shown], train, test[0] if test else None, share)
-    moments = model.moments(1.0 - train[1:] / (train[0] or 1.0))
-    bandwidths = [
-        bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
-        for moment in moments
-    ]
-    filmed = zip(parts, courses, strict=True)
-    train, *test = losses([model.film(rows.X, moments, course) for rows, course in filmed])
-    return stages, Film(train, test[0] if test else None, np.array(bandwidths), moments)
+        return None
+    shown = in_step(len(path), len(train) - 1)
+    moments = np.arange(len(train))
+    if len(train) > MAX_MOMENTS:  # about evenly spaced in the training loss
+        levels = np.linspace(train[0], train[-1], MAX_MOMENTS)
+        nearest = np.abs(train[:, None] - levels).argmin(axis=0)
+        moments = np.unique([0, *nearest, len(train) - 1])
+    scored = test[0] if test else None
+    return Stages(path.bandwidths[shown], path.ends[shown], train, scored, moments)
 
 
 def _slice(
-    model: Model, train: LabelledRows, j: int, feature: str, film: Film | None, seed: int
+    model: Model, train: LabelledRows, j: int, feature: str, stages: Stages | None, seed: int
 ) -> Slice:
     """Outputs along feature j through the most typical training row, and through 12 others."""
     column = train.X.iloc[:, j]
     points, known = points_along(column), places(column)
     X = moved_along(train.X, [typical_row(train.X)], j, points.values)
-    values = model.predict(X)[None] if film is None else model.film(X, film.moments)
+    values = model.predict(X)[None] if stages is None else model.course(X)[stages.moments]
     random = np.random.default_rng(seed)
     some = [int(i) for i in random.permutation(len(train.y))[:12]]
     others = model.predict(moved_along(train.X, some, j, points.values))
     others = others.reshape(len(some), len(points.values), -1)
     rug = np.zeros(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]
     n = len(points.grid)
-    missing = values[-1, n] if points.missing else None
-    return Slice(feature, points, values[:, :n], others[:, :n], missing, rug / points.unit[1])
+    return Slice(feature, points, values[:, :n], others[:, :n], rug)

@@ -1,4 +1,4 @@
-"""Parts of pages: sections, cards, figures, sortable tables."""
+"""Parts of pages: sections, cards, figures, tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from bandfall._drawing.chart import Axis, Chart, number
+from bandfall._drawing.chart import Axis, Chart
 from bandfall._typing import Unchecked, Values
 from bandfall.report._columns import shown
 
@@ -68,34 +68,21 @@ def shares_chart(
     return diagonal(x, y).band(claimed, lower, upper).line(claimed, found, "a")
 
 
-def sortable_table(
-    heads: Sequence[str], rows: Iterable[str], *, last: str = "", ours: Container[int] = ()
-) -> str:
-    """A table of rows of cells, whose columns can be sorted by pointer or keyboard.
-
-    `last` heads a column that cannot be sorted. Rows with the numbers in `ours` are emphasised.
-    """
-    cells = "".join(
-        f'<th scope="col" aria-sort="none"><button type="button">{escape(head)}</button></th>'
-        for head in heads
-    )
-    plain = f'<th scope="col">{escape(last)}</th>' if last else ""
+def table(heads: Sequence[str], rows: Iterable[str], ours: Container[int] = ()) -> str:
+    """A table of rows of cells; those with the numbers in `ours` are emphasised."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     tag = {True: '<tr class="ours">', False: "<tr>"}
     lines = (f"{tag[i in ours]}{row}</tr>" for i, row in enumerate(rows))
     return (
         '<div class="scroll" tabindex="0" role="group" aria-label="table"><table><thead>'
-        f"<tr>{cells}{plain}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        f"<tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 
 def cell(value: Unchecked, style: str = "", text: str = "", longest: int = 40) -> str:
-    """A table cell: numbers are sortable and shown as `text` if given; long text is a tip."""
+    """A table cell, with `text` for the value unless it is missing; long text is a tip."""
     mark = f' class="{style}"' if style else ""
-    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
-        real = float(value)
-        if np.isfinite(real):
-            return f'<td{mark} data-value="{real:.6g}">{text or number(real)}</td>'
-    text = shown(value)
+    text = shown(value) if not text or value != value else text
     cut = len(text) > longest
     tip = f' data-tip="{escape(text)}"' if cut else ""
     return f"<td{mark}{tip}>{escape(text[: longest - 1] + '…' if cut else text)}</td>"

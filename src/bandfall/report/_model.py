@@ -1,11 +1,10 @@
-"""A fitted estimator for a report: predictions at the end and at earlier moments of training."""
+"""A fitted estimator for a report: predictions at the end and after every stage."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -16,14 +15,6 @@ from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.descent import Path
 from bandfall.report._columns import kind_of
 from bandfall.tables import Schema
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A moment of training in a film."""
-
-    stage: int  # the last complete stage; −1 is the start
-    part: Path | None = None  # the completed part of the next stage
 
 
 class Model:
@@ -83,37 +74,6 @@ class Model:
         with _no_warnings():
             return np.reshape(self.last.predict_interval(rows, coverages), (len(X), 2, -1))
 
-    def moments(self, learned: np.ndarray, most: int = 30) -> list[Moment]:
-        """Moments that are about evenly spaced in the share of the training loss removed.
-
-        `learned` is that share after every stage. If no stage ends near a level, the path is cut
-        there, if it may be cut between its stages and has few rows.
-        """
-        whole = None if self.story.members else self.path
-        if whole is not None and (whole.solver is None or len(whole.X) > 1000):
-            whole = None
-        ends, levels = np.append(0.0, learned), np.linspace(0.0, float(learned[-1]), most)
-        nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
-        ended, cuts = {-1, len(learned) - 1}, []
-        for level, end in zip(levels[1:-1], nearest[1:-1], strict=True):
-            if abs(ends[end] - level) > 0.5 * levels[1] and whole is not None:
-                cuts.append(_cut(whole, float(level)))
-            else:
-                ended.add(int(end) - 1)
-        moments = [*cuts, *(Moment(stage) for stage in ended)]
-        return sorted(moments, key=lambda one: (one.stage, one.part.r2 if one.part else 0.0))
-
-    def film(
-        self, X: pd.DataFrame, moments: list[Moment], course: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Outputs at every moment, (n_moments, m, k); `course` is that of these rows, if known."""
-        rows, course = self._inner(X), self.course(X) if course is None else course
-        outputs = course[[moment.stage + 1 for moment in moments]]
-        for values, moment in zip(outputs, moments, strict=True):
-            if moment.part is not None:
-                values += moment.part.evaluate(np.asarray(rows, dtype=moment.part.X.dtype))
-        return outputs
-
     def light(self) -> tuple[Model, int]:
         """A compressed copy of the model, and the kernel entries of one prediction."""
         if self.path is None:
@@ -143,10 +103,3 @@ def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _cut(path: Path, r2: float) -> Moment:
-    """The moment at which training R² reached a level."""
-    cut = path.truncate(r2=r2)
-    part = cut.undivided.part(slice(len(cut) - 1, None))
-    return Moment(len(cut) - 2, cut.replace(model=part))

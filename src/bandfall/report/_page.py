@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bandfall._drawing.pages import POLICY, read_resource, whole_page
-from bandfall._estimators.view import feature_names_of, story_of
+from bandfall._estimators.view import story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.report._columns import LabelledRows
@@ -22,8 +22,13 @@ from bandfall.report._errors import error_sections, interval_section
 from bandfall.report._features import data_section, importance_section, slice_section
 from bandfall.report._findings import Findings, study
 from bandfall.report._layout import section
-from bandfall.report._learning import path_section, scale_section
-from bandfall.report._score import RivalScore, result_cards, score_section, trial_section
+from bandfall.report._score import (
+    RivalScore,
+    path_section,
+    result_cards,
+    score_section,
+    trial_section,
+)
 
 _PACKAGE = "bandfall.report"
 
@@ -37,25 +42,13 @@ def render_page(
     rivals: Sequence[RivalScore] = (),
     model_name: str = "bandfall",
 ) -> str:
-    """The report as HTML.
-
-    Parameters
-    ----------
-    findings : Findings
-    target, source : str
-        Name of the target and of the file it came from.
-    details : mapping of str to str
-        Further lines about the model, for the last section.
-    rivals : sequence of RivalScore
-        Including the model itself, under `model_name`.
-    """
+    """The report as HTML; `rivals` include the model itself, under `model_name`."""
     slices, film = slice_section(findings, target)
     facts = {**findings.model.details, **details}
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v)
     sections = [
         score_section(findings, rivals, model_name),
         path_section(findings),
-        scale_section(findings),
         slices,
         importance_section(findings),
         interval_section(findings, target),
@@ -98,18 +91,10 @@ def model_page(
 
 @dataclass(frozen=True)
 class Report:
-    """A page about a model, displayed in notebooks.
-
-    Attributes
-    ----------
-    html : str
-        The whole page, which needs no network.
-    findings : Findings
-        The numbers behind it.
-    """
+    """A page about a model, displayed in notebooks: `html`, which needs no network."""
 
     html: str
-    findings: Findings
+    findings: Findings  # the numbers behind it
 
     def save(self, file: str | Path) -> None:
         """Write the page atomically."""
@@ -162,7 +147,7 @@ def report_on(
     if X is None or y is None:
         raise ValueError(
             "models do not keep the rows that they were trained on: give both X and y, as in "
-            f"report(file, X, y), with X of {_columns_of(estimator)}"
+            "report(file, X, y)"
         )
     classes = bool(story_of(estimator).target.classes)
     train = _rows(X, y, classes)
@@ -173,14 +158,6 @@ def report_on(
     if file is not None:
         report.save(file)
     return report
-
-
-def _columns_of(estimator: Estimator, most: int = 8) -> str:
-    names, n_features = feature_names_of(estimator), getattr(estimator, "n_features_in_", None)
-    if names is None:
-        return "the same columns" if n_features is None else f"{n_features} columns"
-    listed = ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
-    return f"{len(names)} columns ({listed})"
 
 
 def _rows(X: TableLike, y: ArrayLike | None, classes: bool) -> LabelledRows:

@@ -1,26 +1,28 @@
-"""Sections about scores: the model, its rivals and the trials of its search."""
+"""Sections about scores and training: the model, its rivals, its search and its path."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._drawing.chart import Bar, number, ranking
+from bandfall._drawing.chart import Axis, Chart, number
+from bandfall._estimators.view import member_words
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import JsonDict, Weights
-from bandfall.report._findings import LEVEL, Findings
-from bandfall.report._layout import cell, figure, section, sortable_table
+from bandfall.descent import Status
+from bandfall.report._findings import LEVEL, Findings, Stages
+from bandfall.report._layout import cell, figure, grid, section, table
 
-# Fields of trials and their headings; fields that a search does not have are left out.
+# Fields of trials and their headings.
 TRIAL_COLUMNS = {
     "kernel": "kernel",
+    "encoding": "columns",
     "min_speed": "speed",
     "n_rounds": "metric rounds",
-    "encoding": "columns",
     "n_rows": "rows",
     "penalty": "penalty of log-loss",
 }
@@ -192,94 +194,111 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     unit = 1.0 if target.classes else -(float(np.var(findings.scored.y)) or 1.0)  # of R², falling
     ours = next((rival for rival in rivals if rival.name == name), None)
     ordered = sorted(rivals, key=lambda rival: rival.rank)
-    bars, rows = [], []
-    for rival in ordered:  # bars end at −.2: one bad model would squeeze the others
-        score, style = decimals(rival.score, 4), "a" if rival is ours else "soft"
-        error = _standard_error(rival.losses / unit)
-        bars.append(Bar(rival.name, max(rival.score, -0.2), score, error, style))
+    rows = []
+    for rival in ordered:
         gap = ""
         if ours is not None and rival is not ours:
             gap = _verdict((rival.losses - ours.losses) / unit)
+        score, texts = decimals(rival.score, 4), rival.cells()
         cells = [cell(rival.name), cell(rival.score, text=score), f"<td>{gap}</td>"]
-        texts = rival.cells()
         cells += [cell(rival.scores[key], text=texts[head]) for head, key in heads.items()]
         seconds = "< 0.01" if rival.seconds < 0.005 else f"{rival.seconds:,.2f}"
         rows.append("".join([*cells, cell(rival.seconds, text=seconds), cell(rival.n_rows)]))
-    picture = figure(
-        ranking(bars, measure),
-        f"{measure}, {'lower' if target.lower_is_better else 'higher'} is better",
-        "Lines show one standard error over held-out rows.",
-    )
     columns = ["model", measure, "difference", *heads, "fit, s", "rows"]
-    table = sortable_table(columns, rows, ours=[i for i, one in enumerate(ordered) if one is ours])
-    return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
-
-
-def _standard_error(losses: np.ndarray) -> float:
-    return float(losses.std(ddof=1) / np.sqrt(len(losses))) if len(losses) > 1 else 0.0
+    return table(columns, rows, ours=[i for i, one in enumerate(ordered) if one is ours])
 
 
 def _verdict(differences: np.ndarray) -> str:
     """The difference of a rival's score to this model's, or "no clear difference"."""
-    mean, margin = float(differences.mean()), 2.0 * _standard_error(differences)
+    mean, n = float(differences.mean()), len(differences)
+    margin = 2.0 * float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
     if abs(mean) <= margin:
         return "no clear difference"
     return f"{mean:+.4f} ± {margin:.4f}".replace("-", "−")
 
 
 def trial_section(findings: Findings, most: int = 12) -> str:
-    """The trials of a self-tuning model, best first."""
-    trials = findings.model.story.selection
+    """The members of a self-tuning model, and its best trials."""
+    story, target = findings.model.story, findings.target
+    trials = story.selection
     if not trials or not len(trials["loss"]):
         return ""
+    score, columns = target.trial_column, TRIAL_COLUMNS
+    columns = columns | {score: f"{target.measure} on held-out rows"}
+    heads = {name: head for name, head in columns.items() if set(trials.get(name, [0])) != {0}}
     order = np.argsort(trials["loss"], kind="stable")
-    weights = _weights(findings, trials, order)
-    trials, score = _as_shown(trials), findings.target.trial_column
-    columns = TRIAL_COLUMNS | {score: f"{findings.target.measure} on held-out rows"}
-    heads = {name: head for name, head in columns.items() if name in trials}
-    listed = [int(i) for i in order if i in weights or i in order[:most]]
     rows = []
-    for i in listed:
-        cells = [cell(trials[name][i]) for name in heads if name != score]
-        cells.append(cell(trials[score][i], text=decimals(float(trials[score][i]), 4)))
-        rows.append(f"{''.join(cells)}<td>{f'{weights[i]:.0%}' if i in weights else ''}</td>")
-    members = [place for place, i in enumerate(listed) if i in weights]
-    table = sortable_table(list(heads.values()), rows, last="weight", ours=members)
-    more = len(order) - len(rows)
-    text = (
-        f"The model tuned itself: {len(order)} configurations were scored on rows held out from "
-        f"the training rows, and the prediction is a weighted average of a few. Best first"
-        f"{', by the mean of |error|^1.5' if not findings.target.classes else ''}"
-        f"{f'; {more:,} more are not shown' if more else ''}. The bandwidth shrinks whenever "
-        "training is slower than the given speed. Each metric round learns the weights of the "
-        "features again. “Columns” says how the features are encoded."
+    for i in order[:most]:
+        texts = {score: decimals(float(trials[score][i]), 4)}
+        rows.append("".join(cell(trials[name][i], text=texts.get(name, "")) for name in heads))
+    members = "".join(
+        f"<li>{member.weight:.0%}: {escape(member_words(member))}</li>" for member in story.members
     )
-    return section("trials", "What was tried", text, table)
+    text = (
+        f"The model tuned itself: {len(order):,} configurations were scored on rows held out from "
+        "the training rows, and the prediction is a weighted average of the members below. The "
+        f"table has the {len(rows)} best configurations. The bandwidth shrinks whenever training "
+        "is slower than the given speed. Each metric round learns the weights of the features."
+    )
+    listed = table(list(heads.values()), rows)
+    return section("trials", "What was tried", text, f"<ul>{members}</ul>", listed)
 
 
-def _weights(
-    findings: Findings, trials: Mapping[str, np.ndarray], order: np.ndarray
-) -> dict[int, float]:
-    """Weights of the members in the average, by index of their trial on the most rows."""
-    weights: dict[int, float] = {}
-    for member in findings.model.story.members:
-        parts = member.candidate.summary().items()
-        same = np.all([trials[name] == value for name, value in parts if name in trials], axis=0)
-        ours = order[same[order]]
-        if len(ours):
-            best = int(ours[np.argmax(trials["n_rows"][ours])])
-            weights[best] = weights.get(best, 0.0) + float(member.weight)
-    return weights
+def path_section(findings: Findings) -> str:
+    """Bandwidth and loss against training time."""
+    stages, path = findings.stages, findings.model.path
+    if stages is None or path is None:
+        return ""
+    log = path.log
+    first = float(log.time[1]) if len(log) > 1 else path.time
+    # Time is linear unless its beginning would be invisible.
+    logarithmic = path.time > 50 * first
+    start = first / 3 if logarithmic else 0.0
+    times = np.maximum(np.append(log.time, path.time), start)
+    x = Axis("training time", float(times[0]), float(times[-1]) * 1.02, log=logarithmic)
+    floor = float(log.bandwidth[log.bandwidth > 0].min(initial=np.inf)) / 3
+    floor = floor if np.isfinite(floor) else 1e-3  # stands for zero
+    bandwidths = np.where(log.bandwidth > 0, log.bandwidth, floor)
+    y = Axis.around("bandwidth", bandwidths, log=True, zero=floor)
+    falling = Chart(x, y, "bandwidth over time")
+    falling.line(np.repeat(times, 2)[1:-1], np.repeat(bandwidths, 2), "a")
+    falling.dots(times[:-1], bandwidths)
+    wide, narrow = (number(float(f"{bandwidth:.3g}")) for bandwidth in path.bandwidths[[0, -1]])
+    fall = f"From {wide} to {narrow} in {len(path)} stages."
+    if len(path) == 1:
+        fall = f"One stage, of bandwidth {wide}."
+    elif np.any(log.bandwidth == 0):
+        fall += " The lowest step stands for bandwidth 0, where only training points move."
+    text = (
+        "Training starts with a bandwidth as wide as the data and narrows it whenever training "
+        "slows down. "
+    )
+    searched = findings.model.story.members and path.status is Status.R2_REACHED
+    if findings.target.classes and len(path) == 1:
+        text = "The heaviest model has one wide bandwidth; held-out rows chose its penalty."
+    elif findings.target.classes or searched:
+        text += "Rows held out from the training rows decided where to stop."
+    else:
+        text += f"It ended because {escape(path.status.explanation)}."
+    body = grid(figure(falling, "The bandwidth", fall), _losses(findings, stages, x, start))
+    return section("path", "The path of training", text, body)
 
 
-def _as_shown(trials: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Trials for display: total rounds, no speed for a single bandwidth, no zero penalty."""
-    penalty = trials.get("penalty", np.zeros(1))
-    if not np.any(penalty > 0):
-        return {name: column for name, column in trials.items() if name != "penalty"}
-    return {
-        **trials,
-        "n_rounds": trials["n_rounds"] + trials["log_rounds"],
-        "min_speed": np.where(trials["width"] > 0, np.nan, trials["min_speed"]),
-        "penalty": np.where(penalty > 0, penalty, np.nan),
-    }
+def _losses(findings: Findings, stages: Stages, x: Axis, start: float) -> str:
+    target, words = findings.target, findings.target.words
+    times = np.append(start, np.maximum(stages.time, start))
+    lines = [("truth dashed", "training rows", np.maximum(stages.train_loss, 1e-9))]
+    caption = f"At the end {words(float(stages.train_loss[-1]))} on training rows."
+    if stages.scored_loss is not None:
+        lines.append(("a", "held-out rows", np.maximum(stages.scored_loss, 1e-9)))
+        best = int(np.argmin(stages.scored_loss[1:]))
+        caption = (
+            f"Best on held-out rows: {words(float(stages.scored_loss[best + 1]))} at bandwidth "
+            f"{number(stages.bandwidth[best])}; at the end {words(float(stages.scored_loss[-1]))}."
+        )
+    axis = Axis.around(target.loss_name, *(loss for *_, loss in lines), log=True)
+    chart = Chart(x, axis, f"{target.loss_name} over time")
+    for style, name, loss in lines:
+        chart.line(times, loss, style).dots(times, loss, names=name)
+    key = [(style.split()[0], name) for style, name, _ in lines]
+    return figure(chart, "The error falls", caption, key)

@@ -1,5 +1,5 @@
 "use strict";
-// The page is complete without this: it adds tips, sorting and the film of training.
+// The page is complete without this: it adds tips and the film of training.
 (() => {
   const tip = document.getElementById("tip");
   document.addEventListener("pointerover", (event) => {
@@ -14,25 +14,6 @@
     tip.style.left = `${left}px`;
     tip.style.top = `${top}px`;
   });
-
-  for (const button of document.querySelectorAll("th button")) {
-    button.addEventListener("click", () => {
-      const head = button.parentNode;
-      const table = head.closest("table");
-      const column = [...head.parentNode.children].indexOf(head);
-      const rising = head.getAttribute("aria-sort") === "descending";
-      for (const other of table.querySelectorAll("th[aria-sort]")) other.setAttribute("aria-sort", "none");
-      head.setAttribute("aria-sort", rising ? "ascending" : "descending");
-      const key = (row) => row.children[column]?.dataset.value ?? row.children[column]?.textContent ?? "";
-      const rows = [...table.tBodies[0].rows];
-      rows.sort((a, b) => {
-        const [x, y] = [key(a), key(b)];
-        const order = isNaN(x) || isNaN(y) ? String(x).localeCompare(y) : x - y;
-        return rising ? order : -order;
-      });
-      table.tBodies[0].append(...rows);
-    });
-  }
 
   const store = document.getElementById("film-data");
   if (store) {

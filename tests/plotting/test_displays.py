@@ -80,7 +80,7 @@ def test_shift_display(model):
     two_rows = KernelDescentRegressor("cauchy").fit(X[:2], y[:2])
     one_point = KernelShiftDisplay.from_estimator(two_rows, X_new[:1], ax=display.ax_)
     assert one_point.ax_ is display.ax_
-    assert one_point.expected is None  # two rows make no triple
+    assert one_point.expected is None  # two rows make no quadruple
 
 
 def test_bound_display(model):

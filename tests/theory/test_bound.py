@@ -9,9 +9,8 @@ from numpy.testing import assert_allclose
 import reference_theory as reference
 from bandfall import KernelDescentRegressor
 from bandfall.descent import Euler
-from bandfall.theory import (
-    _spectrum as spectrum,
-)
+from bandfall.theory import _spectrum as spectrum
+from bandfall.theory import _trajectory as trajectory
 from bandfall.theory import (
     fine_log,
     generalization_bound,
@@ -39,7 +38,7 @@ def at(bound, values, times):
 
 
 def test_terms_are_the_naive_sums(fitted, kernel):
-    bound = generalization_bound(fitted, [[0.2], [0.9]], n_times=10**6)
+    bound = generalization_bound(fitted, [[0.2], [0.9]])
     for i, point in enumerate([[0.2], [0.9]]):
         training, shift = reference.bound_terms(fitted.path_, point, kernel)
         tolerance = 2 * spectrum.EXPONENT_TOLERANCE
@@ -49,6 +48,12 @@ def test_terms_are_the_naive_sums(fitted, kernel):
     assert np.isnan(bound.total).all()
     assert bound.training[0] == bound.scale
     assert np.all(bound.shift[0] == 0)
+
+
+@pytest.fixture(autouse=True)
+def all_times(monkeypatch):
+    """Every step is reported."""
+    monkeypatch.setattr(trajectory, "MAX_TIMES", 10**6)
 
 
 @pytest.mark.parametrize("residual", ["bound", "measured"])
@@ -63,7 +68,6 @@ def test_bound_holds_over_time_for_every_noise(kernel, solver, seed, residual):
         derivative_bound=SLOPE,
         noise=np.abs(noise).mean(),
         residual=residual,
-        n_times=10**6,
     )
     times, errors = staged_errors(path, np.sin(2 * np.pi * POINTS[:, 0]))
     assert np.all(errors <= at(bound, bound.total, times))
@@ -131,9 +135,10 @@ def test_mean_shift_is_weighted_by_the_residual(fitted, kernel):
     assert_allclose(between, reference.mean_shift(half, [0.2], kernel), rtol=2e-3)
 
 
-def test_thinning_keeps_the_values(fitted):
-    full = generalization_bound(fitted, POINTS, n_times=10**6)
-    thin = generalization_bound(fitted, POINTS, n_times=7)
+def test_thinning_keeps_the_values(fitted, monkeypatch):
+    full = generalization_bound(fitted, POINTS)
+    monkeypatch.setattr(trajectory, "MAX_TIMES", 7)
+    thin = generalization_bound(fitted, POINTS)
     assert len(thin.time) == 7
     keep = np.searchsorted(full.time, thin.time)
     assert_allclose(thin.shift, full.shift[keep], rtol=1e-12)
@@ -174,7 +179,6 @@ def test_a_constant_target_has_nothing_to_bound():
     ("settings", "message"),
     [
         ({"residual": "seen"}, "residual='seen'"),
-        ({"n_times": 1}, "n_times=1"),
         ({"derivative_bound": -1.0, "noise": 0.0}, "derivative_bound=-1.0"),
         ({"derivative_bound": 1.0, "noise": -2.0}, "noise=-2.0"),
     ],

@@ -90,7 +90,7 @@ def test_estimate_is_unbiased_and_the_proposition_true(kernel):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    X=npst.arrays(float, st.tuples(st.integers(3, 7), st.just(2)), elements=coordinates),
+    X=npst.arrays(float, st.tuples(st.integers(4, 7), st.just(2)), elements=coordinates),
     bandwidth=st.floats(1e-3, 1e3),
     name=st.sampled_from(list(reference.PROFILES)),
 )
@@ -123,8 +123,8 @@ def test_regions():
         (lambda X: kernel_shift(X, X, weights=[1.0, -1.0, 1.0]), "weights"),
         (lambda X: kernel_shift(X[:0], X), "X must have shape"),
         (lambda X: kernel_moments(X), "at least 4 rows"),
-        (lambda X: expected_kernel_shift(X[:2]), "at least 3 rows"),
-        (lambda X: expected_kernel_shift(X, n_rows=0.5), "n_rows=0.5"),
+        (lambda X: expected_kernel_shift(X), "at least 4 rows"),
+        (lambda X: expected_kernel_shift(np.r_[X, X], n_rows=0.5), "n_rows=0.5"),
         (lambda X: shift_regions([2.0, 1.0], [1.0, 1.0]), "must rise"),
         (lambda X: shift_regions([2.0], [1.0, 1.0]), "equal length"),
     ],

@@ -113,7 +113,6 @@ def test_compressed_paths_are_refused(function):
     with pytest.raises(ValueError, match="compressed path"):
         function(path)
     theory.r2_speed(path)  # needs the residual only
-    theory.path_gradient_bound(path)
 
 
 def flow_r2(path, name, bandwidth, time):

@@ -170,7 +170,7 @@ class KernelShiftDisplay:
             bandwidths = np.geomspace(1e-4 * spread, 1e2 * spread, 120)
         bandwidths = np.sort(np.asarray(bandwidths, dtype=float))
         expected = None
-        if path.weights is None and len(X) >= 3:
+        if path.weights is None and len(X) >= 4:
             expected = np.sqrt(expected_kernel_shift(X, path.kernel, bandwidths))
         trajectory = Trajectory.from_path(path)
         weights = np.bincount(

@@ -8,7 +8,6 @@ from bandfall.theory._bound import (
     generalization_bound,
     gradient_bound,
     mean_kernel_shift,
-    path_gradient_bound,
     residual_bound,
 )
 from bandfall.theory._shift import (
@@ -48,7 +47,6 @@ __all__ = [
     "kernel_shift",
     "mean_kernel_shift",
     "mean_smallest_eigenvalue",
-    "path_gradient_bound",
     "path_smallest_eigenvalue",
     "r2_acceleration",
     "r2_speed",

@@ -15,7 +15,6 @@ from bandfall.kernels._geometry import EUCLIDEAN, Euclidean, Minkowski
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 from bandfall.theory._inputs import (
     PathSource,
-    as_path,
     non_negative,
     path_rows,
     row_weights,
@@ -29,32 +28,19 @@ from bandfall.theory._trajectory import Trajectory
 
 @dataclass(frozen=True)
 class GeneralizationBound:
-    """The terms of Equation 5 over training time, for m new points.
+    """The terms of Equation 5 at T training times, for m new points.
 
-    Attributes
-    ----------
-    time : ndarray of shape (T,)
-    training : ndarray of shape (T,)
-        First term, e^{−t s̄_min} ‖y‖/√n: the part that is still to be learned.
-    shift : ndarray of shape (T, m)
-        Second term, Δk̄₂ ∫₀ᵗ e^{−τ s̄_min} dτ ‖y‖/√n: in- against out-of-sample.
-    constant : ndarray of shape (m,)
-        C; NaN if unknown.
-    mean_smallest_eigenvalue : ndarray of shape (T,)
-        s̄_min(t).
-    mean_kernel_shift : ndarray of shape (T, m)
-        Δk̄₂(t), weighted by ‖y − f̂‖.
-    scale : float
-        ‖y‖/√n; 1 for several targets, see `generalization_bound`.
+    ``training`` is the first term, e^{−t s̄_min} ‖y‖/√n: the part that is still to be learned.
+    ``shift`` is the second, Δk̄₂ ∫₀ᵗ e^{−τ s̄_min} dτ ‖y‖/√n: in- against out-of-sample.
     """
 
-    time: np.ndarray
-    training: np.ndarray
-    shift: np.ndarray
-    constant: np.ndarray
-    mean_smallest_eigenvalue: np.ndarray
-    mean_kernel_shift: np.ndarray
-    scale: float
+    time: np.ndarray  # (T,)
+    training: np.ndarray  # (T,)
+    shift: np.ndarray  # (T, m)
+    constant: np.ndarray  # (m,): C; NaN if unknown
+    mean_smallest_eigenvalue: np.ndarray  # (T,): s̄_min(t)
+    mean_kernel_shift: np.ndarray  # (T, m): Δk̄₂(t), weighted by ‖y − f̂‖
+    scale: float  # ‖y‖/√n; 1 for several targets, see `generalization_bound`
 
     @property
     def kernel_terms(self) -> np.ndarray:
@@ -71,42 +57,23 @@ def residual_bound(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     """e^{−∫₀ᵗ s_min dτ}, Lemma 1's bound on ‖y − f̂(t)‖ / ‖y‖ = √(1 − R²(t)).
 
     It holds for gradient flow, and for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
-    slightly below the limit of stability.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
-
-    Returns
-    -------
-    time : ndarray of shape (M + 1,)
-        Start of every step, and the end.
-    bound : ndarray of shape (M + 1,)
+    slightly below the limit of stability. Returns the starts of the M steps with the end, and the
+    bound at each.
     """
     path = trained_path(path)
     trajectory = Trajectory.from_path(path)
     return trajectory.time, np.exp(-smallest_exponent(path, trajectory)[0])
 
 
-def mean_kernel_shift(
-    path: PathSource, X_new: TableLike, *, n_times: int = 1000
-) -> tuple[np.ndarray, np.ndarray]:
+def mean_kernel_shift(path: PathSource, X_new: TableLike) -> tuple[np.ndarray, np.ndarray]:
     """Δk̄₂(x*, t): Δk₂ averaged over training with weight ‖y − f̂‖ (Theorem 1).
 
-    Parameters
-    ----------
-    path, X_new, n_times
-        As for `generalization_bound`.
-
-    Returns
-    -------
-    time : ndarray of shape (T,)
-    mean : ndarray of shape (T, m)
-        At time 0 the value of the first step.
+    Returns T times and values of shape (T, m), at time 0 that of the first step. Arguments are
+    those of `generalization_bound`.
     """
     path, new = trained_path(path), path_rows(path, X_new)
     trajectory = Trajectory.from_path(path)
-    at = trajectory.thinned(n_times)
+    at = trajectory.thinned()
     return trajectory.time[at], _mean_shift(path, trajectory, at, new)
 
 
@@ -117,7 +84,6 @@ def generalization_bound(
     derivative_bound: float | None = None,
     noise: float | None = None,
     residual: str = "bound",
-    n_times: int = 1000,
 ) -> GeneralizationBound:
     """Bound the error ``|f̂(x*, t) − f(x*)|`` over training time (Theorem 1, Equation 5).
 
@@ -141,31 +107,18 @@ def generalization_bound(
     residual : {"bound", "measured"}
         "bound" is Equation 5. "measured" uses the residual norm observed in training instead of
         Lemma 1's bound, for the smaller terms ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
-    n_times : int
-        Most steps of the log to report, the first and the end among them.
 
     Notes
     -----
-    With weights, a row of weight w counts as w equal rows. With several targets, the bound is
-    on the root mean square error over targets, each in units of its ‖y‖/√n; `noise`
-    and `derivative_bound` are then in these units too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor
-    >>> from bandfall.theory import generalization_bound
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
-    >>> bound = generalization_bound(model, [[0.01]], derivative_bound=3.0, noise=0.0)
-    >>> error = abs(model.predict([[0.01]]) - np.sin(0.03))
-    >>> bool(error[0] <= bound.total[-1, 0])
-    True
+    At most 1,000 times are reported, the first and the end among them. With weights, a row of
+    weight w counts as w equal rows. With several targets, the bound is on the root mean square
+    error over targets, each in units of its ‖y‖/√n; `noise` and `derivative_bound` are then in
+    these units too.
     """
     path, new = trained_path(path), path_rows(path, X_new)
     check_choice("residual", residual, "bound", "measured")
     trajectory = Trajectory.from_path(path)
-    at = trajectory.thinned(n_times)
+    at = trajectory.thinned()
     exponent, mean_smallest = smallest_exponent(path, trajectory)
     if residual == "measured":
         norm, integrals = trajectory.residual, trajectory.residual_integral
@@ -217,35 +170,14 @@ def gradient_bound(
         (1/σ) · 1/max(λ, s_min(K)) · ‖y‖ · k′_max · √n · d^(1/p − 1/2)
 
     It also holds for gradient flow with λ = 1/t: there the largest eigenvalue of
-    K⁻¹(I − e^{−tK}) is at most min(t, 1/s_min).
+    K⁻¹(I − e^{−tK}) is at most min(t, 1/s_min). The bound has the shape of `bandwidth`, followed
+    by that of the k targets if y has shape (n, k). It is ∞ at bandwidth 0 and 0 at ∞.
+    For a model with an intercept, centre y first.
 
     ‖∂f̂/∂x‖ is Euclidean, whatever norm the kernel measures distances in. The last factor, 1 for
     p = 2, comes from that norm: the gradient of ‖z‖_p has the dual norm ‖·‖_{p/(p−1)} = 1, and
     ‖g‖₂ ≤ d^(1/2 − 1/r) ‖g‖_r for r = p/(p − 1) ≥ 2, where 1/2 − 1/r = 1/p − 1/2. Kernels with
     an exponent below 1 are infinitely steep at u = 0, so their bound is ∞.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-    y : array-like of shape (n,) or (n, k)
-        Centre it first for the bound of a model with an intercept.
-    kernel : str or Kernel
-        Its largest derivative must be known.
-    bandwidth : float or array-like, in [0, ∞]
-        The bound is ∞ at 0 and 0 at ∞.
-    penalty : float ≥ 0
-
-    Returns
-    -------
-    ndarray of shape bandwidth.shape, or bandwidth.shape + (k,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall.theory import gradient_bound
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> gradient_bound(X, np.sin(3 * X[:, 0]), bandwidth=[1.0, 2.0], penalty=0.1).round(1)
-    array([85.6, 42.8])
     """
     X, kernel = rows(X, "X"), get_kernel(kernel)
     target = np.asarray(y, dtype=np.float64)
@@ -260,27 +192,6 @@ def gradient_bound(
         steepness = _largest_slope(kernel, X.shape, bandwidths) * amplification
     with np.errstate(invalid="ignore"):  # 0·∞: a constant kernel or a constant target is flat
         return np.nan_to_num(np.multiply.outer(steepness, norm), nan=0.0, posinf=np.inf)
-
-
-def path_gradient_bound(path: PathSource) -> np.ndarray:
-    """Bounds on ‖∂f̂/∂x‖ of a path for all k targets: Σ_s (1/σ_s) ‖c_s‖ k′_max √n d^(1/p − 1/2).
-
-    The bound on ∂k/∂x in the proof of Proposition 4, applied to each stage with its fitted
-    coefficients, with respect to the path's own (encoded) columns. Stages of bandwidth 0 are flat
-    almost everywhere and are left out, as in ``path.gradient``.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
-    """
-    path = as_path(path)
-    used = [stage for stage in path.stages if stage.bandwidth > 0]
-    if not used:
-        return np.zeros(len(path.scale))
-    slopes = _largest_slope(path.kernel, path.X.shape, np.array([s.bandwidth for s in used]))
-    norms = np.array([np.linalg.norm(s.coefficients.astype(np.float64), axis=0) for s in used])
-    with np.errstate(invalid="ignore"):  # ∞·0: a stage without coefficients is flat
-        return np.nan_to_num(slopes[:, None] * norms, nan=0.0, posinf=np.inf).sum(axis=0)
 
 
 def _largest_slope(kernel: Kernel, shape: tuple[int, ...], bandwidths: np.ndarray) -> np.ndarray:

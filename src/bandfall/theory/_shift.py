@@ -28,18 +28,8 @@ def kernel_shift(
 ) -> np.ndarray:
     """Δk₂(x*, X) = √n ‖k(x*, X) − (1/n) Σᵢ k(xᵢ, X)‖₂ (Theorem 1).
 
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-    X_new : array-like of shape (m, d), or (d,) for one point
-    kernel : str, Kernel or callable
-    bandwidth : float or array-like, in [0, ∞]
-    weights : array-like of shape (n,), optional
-        A row of weight w counts as w equal rows.
-
-    Returns
-    -------
-    ndarray of shape bandwidth.shape + (m,), without the last axis for one point
+    The result has the shape of `bandwidth`, followed by that of the m points, if `X_new` is not one
+    point of shape (d,). A row of weight w counts as w equal rows.
 
     Examples
     --------
@@ -83,15 +73,9 @@ def kernel_moments(
     """Mean and variance of k(x, x′), covariance of k(x, x′) and k(x, x″) (Proposition 1).
 
     Unbiased for iid rows: U-statistics over pairs, triples and (for the squared mean)
-    quadruples of distinct rows, in O(N²) operations.
-
-    Parameters
-    ----------
-    X : array-like of shape (N, d), N ≥ 4
-    kernel, bandwidth
-        As for `kernel_shift`.
+    quadruples of distinct rows, in O(N²) operations for N ≥ 4 rows.
     """
-    pairs, squares, triples, quadruples = _u_statistics(X, kernel, bandwidth, least=4)
+    pairs, squares, triples, quadruples = _u_statistics(X, kernel, bandwidth)
     # Moments of 1 − k, which has the same variance and covariance and does not cancel.
     return KernelMoments(1.0 - pairs, squares - quadruples, triples - quadruples)
 
@@ -107,27 +91,11 @@ def expected_kernel_shift(
 
         E(Δk₂²) = (μ_k − k(0))² + (n² + n − 2)(ς_k² − c_k) + ς_k²
 
-    is estimated from a sample without bias: the squared mean cancels, and the rest is
-    linear in U-statistics over pairs and triples of rows. Never negative.
-
-    Parameters
-    ----------
-    X : array-like of shape (N, d), N ≥ 3
-        A sample of the distribution.
-    kernel, bandwidth
-        As for `kernel_shift`; the result has the shape of `bandwidth`.
-    n_rows : int, optional
-        n, the number of training rows of Δk₂; N by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall.theory import expected_kernel_shift
-    >>> X = np.random.default_rng(0).normal(size=(50, 1))
-    >>> expected_kernel_shift(X, bandwidth=[0.0, 0.2, np.inf]).round(1)
-    array([  1. , 203.4,   0. ])
+    is estimated without bias from a sample of N ≥ 4 rows: the squared mean cancels, and the rest is
+    linear in U-statistics over pairs and triples of rows. Never negative. `n_rows` is n, the number
+    of training rows of Δk₂; N by default. The result has the shape of `bandwidth`.
     """
-    _, squares, triples, _ = _u_statistics(X, kernel, bandwidth, least=3)
+    _, squares, triples, _ = _u_statistics(X, kernel, bandwidth)
     n = np.shape(X)[0] if n_rows is None else n_rows
     if n != int(n) or n < 1:
         raise ValueError(f"n_rows={n_rows!r} must be an integer of at least 1")
@@ -150,36 +118,26 @@ def shift_regions(
     The paper does not define where the regions end. Here, the one-region ends at the first
     bandwidth with Δk₂ > 1 + `tolerance`, and the zero-region begins at the last one with
     Δk₂ > 1 − `tolerance`. If there is no peak, both are at the last crossing of 1 − `tolerance`.
-
-    Parameters
-    ----------
-    bandwidths : array-like of shape (B,)
-        Rising.
-    shift : array-like of shape (B,)
-        Δk₂ at these bandwidths, of one point or as a median over points, or the root of
-        `expected_kernel_shift`.
-    tolerance : float
+    `shift` is Δk₂ of one point at the rising `bandwidths`, a median over points, or the root of
+    `expected_kernel_shift`.
     """
     bandwidths = non_negative(bandwidths, "bandwidths")
     shift = np.asarray(shift, dtype=np.float64)
-    if bandwidths.ndim != 1 or shift.shape != bandwidths.shape or len(bandwidths) == 0:
-        raise ValueError("bandwidths and shift must be one-dimensional and of equal length")
-    if np.any(np.diff(bandwidths) <= 0):
-        raise ValueError("bandwidths must rise")
+    rising = bandwidths.ndim == 1 and len(bandwidths) > 0 and np.all(np.diff(bandwidths) > 0)
+    if not rising or shift.shape != bandwidths.shape:
+        raise ValueError("bandwidths must rise, and shift be of equal length")
     high = np.flatnonzero(shift > 1.0 + tolerance)
     above = np.flatnonzero(shift > 1.0 - tolerance)
     zero_above = float(bandwidths[above[-1]]) if len(above) else 0.0
     return ShiftRegions(float(bandwidths[high[0]]) if len(high) else zero_above, zero_above)
 
 
-def _u_statistics(
-    X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike, least: int
-) -> tuple[np.ndarray, ...]:
+def _u_statistics(X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike) -> tuple[np.ndarray, ...]:
     """E d, E d², E d d′ (one row shared) and (E d)² for d = k(0) − k."""
     X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), non_negative(bandwidth, "bandwidth")
     n = len(X)
-    if n < least:
-        raise ValueError(f"X must have at least {least} rows; got {n}")
+    if n < 4:
+        raise ValueError(f"X must have at least 4 rows; got {n}")
     sums, squares = np.empty((2, bandwidths.size, n))
     for part, b, k in _kernel_blocks(X, X, kernel, bandwidths.ravel()):
         shortfall = 1.0 - k  # 0 on the diagonal
@@ -190,8 +148,7 @@ def _u_statistics(
     # (Σ_{i≠j} d_ij)² also counts pairs that share one row (in four ways) or both (in two).
     quadruples = pairs * pairs - 4.0 * triples - 2.0 * square
     n_pairs = n * (n - 1.0)
-    with np.errstate(invalid="ignore", divide="ignore"):  # n = 3: no quadruple exists
-        mean_square = quadruples / (n_pairs * (n - 2) * (n - 3))
+    mean_square = quadruples / (n_pairs * (n - 2) * (n - 3))
     statistics = (pairs / n_pairs, square / n_pairs, triples / (n_pairs * (n - 2)), mean_square)
     return tuple(statistic.reshape(bandwidths.shape) for statistic in statistics)
 

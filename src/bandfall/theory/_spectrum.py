@@ -52,16 +52,8 @@ def smallest_eigenvalue(
 
     Up to 2,000 rows it is computed by LAPACK. Above, it is the smallest Ritz value of at most 300
     Lanczos steps minus its residual norm, which lies below s_min once the iteration has reached the
-    lower end of the spectrum.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-    kernel : str, Kernel or callable
-    bandwidth : float or array-like, in [0, ∞]
-        The result has its shape.
-    weights : array-like of shape (n,), optional
-        With weights, the matrix is √w K √w.
+    lower end of the spectrum. The result has the shape of `bandwidth`; with `weights`, the matrix
+    is √w K √w.
 
     Examples
     --------
@@ -83,10 +75,6 @@ def path_smallest_eigenvalue(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     bound is used. Once s_min is so small that it no longer matters over the length of the path, it
     is set to 0 for all wider bandwidths. Both err downwards, by less than 1e-3 in t·s̄_min in
     total, so a bound built on them still holds.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
     """
     path = trained_path(path)
     bandwidths = np.unique(path.log.bandwidth)
@@ -104,18 +92,8 @@ def path_smallest_eigenvalue(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
 def mean_smallest_eigenvalue(path: PathSource) -> tuple[np.ndarray, np.ndarray]:
     """s̄_min(t) = (1/t) ∫₀ᵗ s_min dτ along a path (Theorem 1).
 
-    Exact for the path's piecewise constant bandwidth.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
-
-    Returns
-    -------
-    time : ndarray of shape (M + 1,)
-        Start of every step, and the end.
-    mean : ndarray of shape (M + 1,)
-        At time 0 the value of the first step.
+    Exact for the path's piecewise constant bandwidth. Returns the starts of the M steps with the
+    end, and the mean at each; at time 0 it is the value of the first step.
     """
     path = trained_path(path)
     trajectory = Trajectory.from_path(path)
@@ -182,13 +160,7 @@ def kernel_eigenvalues(
     *,
     weights: ArrayLike | None = None,
 ) -> np.ndarray:
-    """All n eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞.
-
-    Parameters
-    ----------
-    X, kernel, bandwidth, weights
-        As for `ridge_degrees_of_freedom`.
-    """
+    """All n eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞."""
     X, kernel = rows(X, "X"), get_kernel(kernel)
     w = row_weights(weights, len(X))
     if float(non_negative(bandwidth, "bandwidth")) in (0.0, np.inf):
@@ -215,16 +187,7 @@ def ridge_degrees_of_freedom(
 
     At bandwidth ∞ it is 1/(1 + λ/n) and at bandwidth 0 n/(1 + λ) (Proposition 3,
     Equation 9), exactly; for repeated rows the latter becomes Σ_g g/(g + λ) over groups of g
-    equal rows.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-    kernel : str, Kernel or callable
-    bandwidth : float in [0, ∞]
-    penalty : float or array-like, ≥ 0
-        One decomposition serves all; the result has this shape.
-    weights : array-like of shape (n,), optional
+    equal rows. One decomposition serves all penalties; the result has their shape.
 
     Examples
     --------
@@ -251,14 +214,8 @@ def flow_degrees_of_freedom(
 ) -> np.ndarray:
     """df = Tr(I − e^{−tK}) of kernel gradient flow (Equation 3).
 
-    At bandwidth ∞ it is 1 − e^{−tn}, at bandwidth 0 n(1 − e^{−t}).
-
-    Parameters
-    ----------
-    X, kernel, bandwidth, weights
-        As for `ridge_degrees_of_freedom`.
-    time : float or array-like, in [0, ∞]
-        The result has its shape.
+    At bandwidth ∞ it is 1 − e^{−tn}, at bandwidth 0 n(1 − e^{−t}). The result has the shape of
+    `time`.
     """
     eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights)
     times = non_negative(time, "time")
@@ -269,14 +226,9 @@ def degrees_of_freedom(model: PathSource) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
     This is the trace of the smoother of the centred target, as in Proposition 3; the
-    mean, which is subtracted and added back, is not counted.
-
-    Parameters
-    ----------
-    model : Path or fitted estimator
-        `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`,
-        or a search over one of them.
-        For a path, see `staged_degrees_of_freedom`, which also states the standard error.
+    mean, which is subtracted and added back, is not counted. The model is a
+    `KernelDescentRegressor` (or its path, see `staged_degrees_of_freedom`), `KernelRidgeRegressor`,
+    `KernelFlowRegressor`, or a search over one of them.
 
     Examples
     --------
@@ -300,38 +252,22 @@ def degrees_of_freedom(model: PathSource) -> float:
 
 @dataclass(frozen=True)
 class StagedDegreesOfFreedom:
-    """Degrees of freedom of a path during training.
-
-    Attributes
-    ----------
-    time : ndarray of shape (S + 1,)
-        0 and the end of every stage.
-    value : ndarray of shape (S + 1,)
-    standard_error : ndarray of shape (S + 1,)
-        Standard error due to random probes; zero if the trace is exact.
-    """
+    """Degrees of freedom of a path at time 0 and the ends of its S stages."""
 
     time: np.ndarray
     value: np.ndarray
-    standard_error: np.ndarray
+    standard_error: np.ndarray  # due to random probes; zero if the trace is exact
 
 
 def staged_degrees_of_freedom(
-    path: PathSource, *, n_probes: int | None = None, random_state: int = 0
+    path: PathSource, *, n_probes: int | None = None
 ) -> StagedDegreesOfFreedom:
     """df = n − Tr(P_s ⋯ P₁) after each stage s of a path, its schedule held fixed.
 
     With the bandwidths fixed, training is linear in y: the residual is multiplied by
-    (I − ΔtK)^m in a stage of m Euler steps and by e^{−tK} in one of exact flow.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
-    n_probes : int, optional
-        Estimate the trace from this number of random sign vectors (Hutchinson). By default it
-        is exact up to 400 rows, and estimated from 32 probes above.
-    random_state : int
-        Seed of the probes.
+    (I − ΔtK)^m in a stage of m Euler steps and by e^{−tK} in one of exact flow. The trace is exact
+    up to 400 rows, and estimated from 32 random sign vectors (Hutchinson) above or, if given,
+    from `n_probes`.
     """
     path = trained_path(path)
     n = len(path.X)
@@ -339,7 +275,7 @@ def staged_degrees_of_freedom(
         raise ValueError(f"n_probes={n_probes!r} must be an integer of at least 2")
     exact = n_probes is None and n <= EXACT_TRACE_ROWS
     shape = n, int(n_probes or 32)
-    signs = np.random.default_rng(random_state)
+    signs = np.random.default_rng(0)
     probes = np.eye(n) if exact else signs.choice([-1.0, 1.0], size=shape)
     traces, errors = [float(n)], [0.0]
     for image in _images(path, probes):

@@ -18,6 +18,7 @@ from bandfall.theory._inputs import PathSource, as_path, non_negative, operator_
 
 KRYLOV_TOLERANCE = 1e-8
 KRYLOV_DIMENSION = 128
+MAX_TIMES = 1000
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,9 @@ class Trajectory:
             bandwidth_index=index.reshape(-1),
         )
 
-    def thinned(self, n_times: int) -> np.ndarray:
-        """At most `n_times` indices into `time`, including the first and the last."""
-        if n_times < 2:
-            raise ValueError(f"n_times={n_times!r} must be at least 2")
-        size = min(n_times, len(self.time))
+    def thinned(self) -> np.ndarray:
+        """At most `MAX_TIMES` indices into `time`, including the first and the last."""
+        size = min(MAX_TIMES, len(self.time))
         return np.linspace(0, len(self.time) - 1, size).round().astype(int)
 
     def integral_by_bandwidth(self, values: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -72,20 +71,6 @@ def fine_log(path: PathSource) -> Log:
     The flow solver takes one step per bandwidth, however long. Inside it, R² and speed are sums of
     exponentials, which one Krylov space gives at any time. A step over which the residual falls by
     more than 2 % becomes 64 steps, geometrically spaced. Euler steps are kept.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor
-    >>> from bandfall.theory import fine_log
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
-    >>> len(fine_log(model)) > len(model.path_.log)
-    True
     """
     path = trained_path(path)
     stage_of = _stage_index(path, path.log)
@@ -170,13 +155,8 @@ def r2_speed(path: PathSource, bandwidth: ArrayLike | None = None) -> np.ndarray
     """∂R²/∂t = 2 ‖y − f̂‖²_K / ‖y‖² ≥ 0 at the end of a path (Proposition 2, Equation 7).
 
     The paper's rule searches this function of the bandwidth, which is not monotone. For an earlier
-    time, pass ``path.truncate(time=...)``.
-
-    Parameters
-    ----------
-    path : Path or estimator with ``path_``
-    bandwidth : float or array-like in [0, ∞], optional
-        Its shape is that of the result. The path's last bandwidth by default.
+    time, pass ``path.truncate(time=...)``. The result has the shape of `bandwidth`, which is by
+    default the last one of the path.
 
     Examples
     --------
@@ -192,13 +172,7 @@ def r2_speed(path: PathSource, bandwidth: ArrayLike | None = None) -> np.ndarray
 
 
 def r2_acceleration(path: PathSource, bandwidth: ArrayLike | None = None) -> np.ndarray:
-    """∂²R²/∂t² = −4 ‖y − f̂‖²_{K²} / ‖y‖² ≤ 0 at constant bandwidth (Equation 8).
-
-    Parameters
-    ----------
-    path, bandwidth
-        As for `r2_speed`.
-    """
+    """∂²R²/∂t² = −4 ‖y − f̂‖²_{K²} / ‖y‖² ≤ 0 at constant bandwidth (Equation 8); see `r2_speed`."""
     return _at_bandwidths(lambda f, b: -4.0 * float((f.velocity(b) ** 2).sum()), path, bandwidth)
 
 

@@ -85,7 +85,7 @@ BUDGET = {
     "datasets": 735,
     "demo": 670,
     "descent": 2938,
-    "kernels": 935,
+    "kernels": 750,
     "neural": 1158,
     "plotting": 810,
     "report": 1592,

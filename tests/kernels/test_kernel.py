@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 import reference
-from bandfall.kernels._geometry import Euclidean, squared_distances
+from bandfall.kernels._geometry import Geometry, squared_distances
 from bandfall.kernels._kernel import KERNELS, get_kernel, kernel_matrices, kernel_matrix
 from tolerances import rounding
 
@@ -87,7 +87,7 @@ def test_names_aliases_and_pickling():
     assert get_kernel("laplace") is get_kernel("matern12")
     assert get_kernel(get_kernel("cauchy")) is get_kernel("cauchy")
     for name in NAMES:
-        assert pickle.loads(pickle.dumps(get_kernel(name))) is get_kernel(name)
+        assert pickle.loads(pickle.dumps(get_kernel(name))) == get_kernel(name)
     own = pickle.loads(pickle.dumps(get_kernel(inverse_square)))
     assert_allclose(own(GRID), inverse_square(GRID))
 
@@ -105,17 +105,17 @@ def test_wrong_types_are_refused(bad):
 
 
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    "bad",
     [
-        (lambda u: 2 * np.exp(-u), r"k\(0\) = 1"),
-        (lambda u: np.ones_like(u), "infinity"),
-        (lambda u: np.cos(u) * np.exp(-u), "non-negative"),
-        (lambda u: np.exp(-u[:-1]), "same shape"),
-        (lambda u: np.where(u > 1, np.nan, 1.0), "finite"),
+        lambda u: 2 * np.exp(-u),
+        lambda u: np.ones_like(u),
+        lambda u: np.cos(u) * np.exp(-u),
+        lambda u: np.exp(-u[:-1]),
+        lambda u: np.where(u > 1, np.nan, 1.0),
     ],
 )
-def test_profiles_that_are_no_kernels_are_refused(bad, message):
-    with pytest.raises(ValueError, match=message):
+def test_profiles_that_are_no_kernels_are_refused(bad):
+    with pytest.raises(ValueError, match=r"k\(0\) = 1, never rising"):
         get_kernel(bad)
 
 
@@ -151,7 +151,7 @@ def test_largest_distance_is_the_largest(seed, shape):
     X = np.random.default_rng(seed).standard_cauchy(size=shape)
     X = X - X.mean(axis=0)
     brute = max(reference.distances(X[i : i + 500], X).max() for i in range(0, len(X), 500))
-    assert_allclose(Euclidean().diameter(X, block=256), brute, rtol=1e-12)
+    assert_allclose(Geometry().diameter(X, block=256), brute, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from bandfall._models import novelty
 from bandfall._models.novelty import nearest_distances, novelty_scale
 from bandfall._products import NumpyBackend
-from bandfall.kernels._geometry import geometry_of
+from bandfall.kernels._geometry import Geometry
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_tree_of_many_rows_finds_what_comparing_all_of_them_finds(p, dtype):
     random = np.random.default_rng(4)
     rows = np.round(random.normal(size=(6000, 3)), 1).astype(dtype)  # many rows repeat
     new = random.normal(size=(40, 3)).astype(dtype)
-    nearest = partial(nearest_distances, geometry=geometry_of(p))
+    nearest = partial(nearest_distances, geometry=Geometry(p))
     first, second = rows[:3000].copy(), rows[3000:].copy()
     expected = np.minimum(nearest(new, first), nearest(new, second))
     np.testing.assert_allclose(nearest(new, rows), expected, rtol=1e-5, atol=1e-9)

@@ -20,8 +20,7 @@ from bandfall import (
     datasets,
     to_onnx,
 )
-from bandfall.kernels._geometry import Euclidean, Geometry
-from bandfall.kernels._kernel import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS
 from model_files import averaged, estimators, table
 from reference import OTHER_KERNELS
 from shared_files import data_directory
@@ -280,15 +279,6 @@ def test_memory_stays_bounded(tmp_path):
     assert peaks[1] - peaks[0] < 60 * 1024
 
 
-class Own(Geometry):
-    """A geometry of a user, with the p of the Euclidean norm."""
-
-    p = 2.0
-
-    def block(self, A, B, power=1, xp=np, *, squares=None):
-        return 0.5 * Euclidean().block(A, B, power, xp)
-
-
 class TestRefused:
     def test_dtype(self):
         with pytest.raises(ValueError, match="float16 must be float32 or float64"):
@@ -302,11 +292,6 @@ class TestRefused:
     def test_no_kernel_estimator(self):
         with pytest.raises(TypeError, match="PaperMLPRegressor is not a kernel estimator"):
             to_onnx(PaperMLPRegressor(max_epochs=1).fit(*table()))
-
-    def test_geometry_of_a_user(self):
-        model = KernelRidgeRegressor(replace(get_kernel("gaussian"), geometry=Own())).fit(*table())
-        with pytest.raises(ValueError, match="only p-norms"):
-            to_onnx(model)
 
     def test_kernel_beyond_elementwise_functions(self):
         model = KernelRidgeRegressor(lambda u: 1.0 - np.arctan(u) * 2.0 / np.pi).fit(*table())

@@ -181,7 +181,7 @@ def kernel_words(kernel: Kernel) -> str:
     stem = kernel.name.partition("^")[0].partition("-")[0]
     names = {"matern12": "Laplace", "matern32": "Matérn 3/2", "matern52": "Matérn 5/2"}
     exponent = f" with exponent {kernel.power:g}" if "^" in kernel.name else ""
-    norm = getattr(kernel.geometry, "p", 2.0)
+    norm = kernel.geometry.p
     how = f" in the {norm:g}-norm" if norm != 2 else ""
     return f"{names.get(stem, stem.capitalize())} kernel{exponent}{how}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from weakref import finalize
 
 import numpy as np
@@ -46,7 +45,7 @@ def nearest_distances(
     if tree is not None and np.isfinite(Z_new).all():
         distances, rows = tree.query(Z_new, k=2, p=geometry.p, workers=n_threads())
         return np.where(rows == own[:, None], np.inf, distances).min(axis=1)
-    kernel = replace(get_kernel("laplace"), geometry=geometry)  # power 1: the distance itself
+    kernel = get_kernel(f"laplace-{geometry.p}")  # power 1: the distance itself
     n_entries = len(Z_new) * len(Z)
     loops = loops_over(Z, kernel, Z.dtype, n_entries if Z_new.dtype == Z.dtype else 0)
     placed, nearest = loops.placed(Z_new), np.empty(len(Z_new))

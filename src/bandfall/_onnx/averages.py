@@ -133,8 +133,8 @@ def _add_sizes(
             sums = add_sum(graph, rows, d, total, prepare)
         sizes = _add_quotient(graph, sums, overall)
     plainest = average.plainest
-    prepare, geometry = _prepare(average.encoders, plainest), plainest.path.kernel.geometry
-    nearest = graph.symbol(add_nearest(graph, rows, d, plainest.path.X, geometry, prepare))
+    prepare, p = _prepare(average.encoders, plainest), plainest.path.kernel.geometry.p
+    nearest = graph.symbol(add_nearest(graph, rows, d, plainest.path.X, p, prepare))
     return widened(graph.symbol(sizes), nearest / average.novelty_scale).name
 
 

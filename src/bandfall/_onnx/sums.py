@@ -11,7 +11,6 @@ from bandfall._graphs import Graph
 from bandfall._products import Sum
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
-from bandfall.kernels._geometry import Euclidean, Geometry, Minkowski
 from bandfall.kernels._kernel import vanishing_bandwidth
 
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
@@ -31,11 +30,9 @@ def add_sum(
     return graph.op("Add", sums, np.float64(model.offset))
 
 
-def add_nearest(
-    graph: Graph, rows: str, d: int, X: np.ndarray, geometry: Geometry, prepare: Prepare
-) -> str:
+def add_nearest(graph: Graph, rows: str, d: int, X: np.ndarray, p: float, prepare: Prepare) -> str:
     """Distance of float64 rows (m, d) to the nearest of the rows X, shape (m, 1)."""
-    columns, p = graph.cast(graph.constant(X.T), np.float64), _norm(geometry)
+    columns = graph.cast(graph.constant(X.T), np.float64)
 
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
@@ -66,21 +63,12 @@ def _ceil_divide(graph: Graph, numerator: str, denominator: str | list[int]) -> 
     return graph.op("Div", above, denominator)
 
 
-def _norm(geometry: Geometry) -> float:
-    """The p of a p-norm; raises ValueError for other geometries."""
-    if not isinstance(geometry, Euclidean | Minkowski):
-        raise ValueError(
-            f"distances in the geometry {geometry!r} cannot be exported to ONNX, only p-norms"
-        )
-    return geometry.p
-
-
 def _block_body(
     graph: Graph, model: Sum, prepare: Prepare | None, same: float
 ) -> Callable[[Graph, str], str]:
     """The body of the scan over blocks, from (rows of a block, d) to sums (rows, k)."""
     n, k = len(model.X), len(model.offset)
-    kernel, p = model.kernel, _norm(model.kernel.geometry)
+    kernel, p = model.kernel, model.kernel.geometry.p
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by count as zero, which compares rows for equality.
     positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))

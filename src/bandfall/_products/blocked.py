@@ -17,7 +17,7 @@ from bandfall._products.loops import (
 )
 from bandfall._threads import for_each, n_threads, scratch
 from bandfall._typing import DTypeLike
-from bandfall.kernels._geometry import Euclidean, Geometry, to_power
+from bandfall.kernels._geometry import Geometry, to_power
 from bandfall.kernels._kernel import Kernel, kernel_matrix
 
 
@@ -165,7 +165,7 @@ class Tiles:
             if self._form is not None:
                 centred, centre = even_features(centred), even_features(centre[None])[0]
                 right = centred.T
-            elif isinstance(kernel.geometry, Euclidean):
+            elif kernel.geometry.rotates:
                 squares = np.einsum("ij,ij->i", centred, centred)
                 right = np.vstack([right, np.ones_like(squares), squares])
             self._centres.append(centre)
@@ -188,7 +188,7 @@ class Tiles:
         if i == j:  # exact zeros for equal rows, and few of these
             rows = self.rows[self.slices[i]]
             out[...] = self.kernel.geometry.block(rows, rows, self.kernel.power)
-        elif not isinstance(self.kernel.geometry, Euclidean):
+        elif not self.kernel.geometry.rotates:
             rows = self._about(i, j)
             out[...] = self.kernel.geometry.block(rows, self._centred[j], self.kernel.power)
         else:
@@ -265,7 +265,7 @@ class Leaves:
     def distances_from(self, i: int, geometry: Geometry) -> np.ndarray:
         """Lower bounds on distances between rows of leaf i and of every leaf, (n_leaves,)."""
         gap = np.maximum(self.low - self.high[i], self.low[i] - self.high)
-        return geometry.box_bound(gap)
+        return geometry.norms(np.maximum(gap, 0.0))
 
 
 def _split(X: np.ndarray, max_size: int) -> list[np.ndarray]:

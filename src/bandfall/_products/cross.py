@@ -144,7 +144,7 @@ def cross_gradient(
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
     # The slopes, their factors and a mask come on top of what a product needs.
     n_stages, part = len(bandwidths), budget * 5 // 9
-    blocks = _BlockPlan(X_new, X, kernel, dtype, part, n_stages, slopes=True)
+    blocks = _BlockPlan(X_new, X, kernel, dtype, part, n_stages)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -176,7 +176,6 @@ class _BlockPlan:
         n_stages: int = 1,
         *,
         loops: Loops | None = None,
-        slopes: bool = False,
     ):
         X_new = np.asarray(X_new)
         check_columns(X_new, X)
@@ -185,7 +184,7 @@ class _BlockPlan:
         self.parallel = n_entries > 1 << 22  # with fewer, one thread is faster
         if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
             n_entries = 0
-        self.loops = loops or loops_over(X, kernel, dtype, n_entries, slopes=slopes)
+        self.loops = loops or loops_over(X, kernel, dtype, n_entries)
         self.new = self.loops.placed(X_new)
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = rows_within(budget, n_threads() * 40)

@@ -191,14 +191,12 @@ def loops_over(
     kernel: Kernel,
     dtype: np.dtype,
     n_entries: float,
-    slopes: bool = False,
 ) -> Loops:
     """Choose loops over rows X (n, d) for `n_entries` kernel entries in all.
 
-    Distances and K(σ) have the given dtype; `slopes` says that gradients are wanted.
+    Distances and K(σ) have the given dtype.
     """
-    form = compiled_form(kernel, X, dtype, n_entries)
-    if form is None or (slopes and math.isnan(form.constant)):
+    if compiled_form(kernel, X, dtype, n_entries) is None:
         return Loops(kernel, X, dtype)
     return CompiledLoops(kernel, X)
 

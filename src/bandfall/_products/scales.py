@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 
 from bandfall._products.loops import can_compile, pairs_code
-from bandfall.kernels._geometry import geometry_of
+from bandfall.kernels._geometry import Geometry
 
 WORTH_COMPILING = 1 << 19  # entries × features of one pass
 
@@ -29,7 +29,7 @@ def distances_to_p(X: np.ndarray, p: float) -> np.ndarray:
     code = _code(X)
     if code is None:
         columns = np.asfortranarray(X)
-        return geometry_of(p).block(columns, columns, p)
+        return Geometry(p).block(columns, columns, p)
     total = np.empty((len(X), len(X)))
     code.distances(np.ascontiguousarray(X.T), p, total)
     return total
@@ -47,7 +47,7 @@ def weighted_powers(X: np.ndarray, p: float, weights: np.ndarray) -> np.ndarray:
         # |z|^p = z sgn(z) |z|^(p−1); Σ_ij over all pairs is twice that over the lower half.
         half = np.tril(weights, -1)
         columns = np.asfortranarray(X)
-        geometry = geometry_of(p)
+        geometry = Geometry(p)
         total[:] = 2.0 * np.einsum("ik,ik->k", X, geometry.pull(half + half.T, columns, columns))
     else:
         code.weighted_powers(np.ascontiguousarray(X.T), p, weights, total)

@@ -6,27 +6,22 @@ numba's and Triton's loops repeat these formulas; tests compare them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._typing import Array
 from bandfall.kernels import _profiles as profiles
-from bandfall.kernels._geometry import Euclidean, Minkowski
 from bandfall.kernels._kernel import Kernel, vanishing_bandwidth
 
 DISTANCE, EXPONENTIAL, MATERN32, MATERN52, RATIONAL = range(5)
 
 
-@dataclass(frozen=True)
-class Formula:
+class Formula(NamedTuple):
     """The constants of one profile."""
 
     kind: int
     fold: float  # e^−v or 1/(1 + v) with v = fold · q, or a Matérn kernel of √v with v = fold · u²
-    slope: Callable[..., Array]
-    constant: float  # of that slope, see `Form`
+    constant: float  # of the slope, see `Form`; of families, the exponent
     vanished: float  # beyond this v the profile is below 1e-12, and rounding without effect
 
     @property
@@ -36,31 +31,27 @@ class Formula:
 
 
 _FORMULAS = {
-    profiles.gaussian: Formula(EXPONENTIAL, 0.5, profiles.gaussian_slope, 1.0, 40.0),
-    profiles.matern12: Formula(EXPONENTIAL, 1.0, profiles.laplace_slope, 1.0, 40.0),
-    profiles.matern32: Formula(MATERN32, 3.0, profiles.matern32_slope, 3.0, 32.0**2),
-    profiles.matern52: Formula(MATERN52, 5.0, profiles.matern52_slope, 5.0 / 3.0, 36.0**2),
-    profiles.cauchy: Formula(RATIONAL, 1.0, profiles.cauchy_slope, 2.0, math.inf),
+    profiles.gaussian: Formula(EXPONENTIAL, 0.5, 1.0, 40.0),
+    profiles.matern12: Formula(EXPONENTIAL, 1.0, math.nan, 40.0),
+    profiles.matern32: Formula(MATERN32, 3.0, 3.0, 32.0**2),
+    profiles.matern52: Formula(MATERN52, 5.0, 5.0 / 3.0, 36.0**2),
+    profiles.cauchy: Formula(RATIONAL, 1.0, math.nan, math.inf),
 }
 
 
 def formula_of(kernel: Kernel) -> Formula | None:
-    """The formula of a kernel; None for a user's own profile or geometry."""
-    if not isinstance(kernel.geometry, Euclidean | Minkowski):
-        return None
-    return _FORMULAS.get(kernel.profile)
+    """The formula of a built-in kernel; None for a user's own."""
+    return _FORMULAS[kernel.profile] if kernel.built_in else None
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """The parameters of a kernel for numba's loops."""
 
     kind: int
     factor: float  # the profile is a function of factor · q
     p: float  # of the norm
     power: float  # to which distances are raised
-    # The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q; NaN if the
-    # user defined the slope.
+    # The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q.
     constant: float
     order: float
 
@@ -72,15 +63,13 @@ class Form:
 
 
 def form_of(kernel: Kernel) -> Form | None:
-    """The form of a kernel; None for a user's own profile or geometry."""
+    """The form of a built-in kernel; None for a user's own."""
     formula = formula_of(kernel)
     if formula is None:
         return None
     p, power = kernel.geometry.p, float(kernel.power)
     factor = math.sqrt(formula.fold) if formula.squared else formula.fold
-    constant, order = formula.constant, 1.0 if kernel.profile is profiles.matern12 else 0.0
+    constant, order = formula.constant, 0.0
     if isinstance(kernel.slope, profiles.PowerSlope):
         constant, order = kernel.slope.exponent, p / kernel.slope.exponent - 1.0
-    elif kernel.slope is not formula.slope:
-        constant = order = math.nan
     return Form(formula.kind, factor, p, power, constant, order)

@@ -1,8 +1,6 @@
 """Distances between rows: the only module that computes norms.
 
-For kernels, a geometry computes distances raised to a power, the derivative of a distance (`pull`),
-a lower bound between boxes, and the diameter of a set of rows. The same code works on NumPy arrays
-and torch tensors, through an array namespace ``xp``.
+The same code works on NumPy arrays and torch tensors, through an array namespace ``xp``.
 """
 
 from __future__ import annotations
@@ -11,14 +9,11 @@ import math
 from dataclasses import dataclass
 from numbers import Real
 from types import ModuleType
-from typing import ClassVar
 
 import numpy as np
 
 from bandfall._threads import row_blocks, rows_within
 from bandfall._typing import Array
-
-__all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "geometry_of", "scaled"]
 
 # ‖x‖² + ‖z‖² − 2xᵀz loses −log10(threshold) digits; below it, differences are taken directly.
 _CANCELLATION = 1e-6
@@ -27,16 +22,39 @@ _CACHE_ENTRIES = 1 << 16  # of a block that every feature reads and writes once
 _DEVICE_ENTRIES = 1 << 24  # on a GPU, where launching a pass costs more than memory traffic
 
 
+@dataclass(frozen=True)
 class Geometry:
-    """The interface of a norm for operators and gradients."""
+    """The norm ``‖z‖_p = (Σ_k |z_k|^p)^(1/p)``, 1 ≤ p ≤ 2.
 
-    p: float
-    # Whether distances are invariant under rotations.
-    rotates: ClassVar[bool] = False
+    Euclidean distances (p = 2) are matrix products, recomputed where those cancel. Other norms are
+    computed from differences, so rows may be float32. They depend on the axes: differences in many
+    features count for more than the same difference in one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.kernels import Geometry
+    >>> Geometry().block(np.array([[3.0, 4.0]]), np.zeros((1, 2)))
+    array([[5.]])
+    >>> Geometry(1).block(np.array([[3.0, 4.0]]), np.zeros((1, 2)))
+    array([[7.]])
+    """
+
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.p, Real) or isinstance(self.p, bool) or not 1 <= self.p <= 2:
+            raise ValueError(f"p={self.p!r} must be a number in [1, 2]")
+        object.__setattr__(self, "p", float(self.p))
+
+    @property
+    def rotates(self) -> bool:
+        """Whether distances are invariant under rotations."""
+        return self.p == 2.0
 
     def squares(self, rows: np.ndarray) -> np.ndarray | None:
         """What `block` reuses of its rows B, shape (n,); None if nothing."""
-        return None
+        return squared_norms(rows) if self.rotates else None
 
     def block(
         self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
@@ -45,7 +63,16 @@ class Geometry:
 
         Exactly zero for identical rows. `squares` is `self.squares(B)`.
         """
-        raise NotImplementedError
+        if self.rotates:
+            return to_power(squared_distances(A, B, xp, squares=squares), 0.5 * power, xp)
+        shape = (len(A), len(B))
+        D = np.zeros(shape, A.dtype) if xp is np else A.new_zeros(shape)
+        for rows in row_blocks(len(A), rows_within(_entries(xp), len(B))):
+            for k in range(A.shape[1]):
+                z = A[rows, k, None] - B[:, k]
+                D[rows] += to_power(xp.abs(z, out=z), self.p, xp)
+            to_power(D[rows], power / self.p, xp)
+        return D
 
     def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
         """``Σ_j W_ij sgn(z_k) |z_k|^(p−1)`` with z = a_i − b_j, shape (m, d).
@@ -53,15 +80,21 @@ class Geometry:
         Since ``∂‖z‖/∂z_k = sgn(z_k) |z_k|^(p−1) / ‖z‖^(p−1)``, this is the gradient of
         Σ_j k(‖a_i − b_j‖/σ) c_j if W_ij = c_j k′(u) u^(1−p) / σ^p, u = ‖z‖/σ.
         """
-        raise NotImplementedError
+        if self.rotates:
+            return A * W.sum(1)[:, None] - W @ B
+        total = xp.zeros_like(A)
+        for rows in row_blocks(len(A), rows_within(_entries(xp), len(B))):
+            for k in range(A.shape[1]):
+                z = A[rows, k, None] - B[:, k]
+                slopes = xp.sign(z)
+                if self.p > 1.0:
+                    slopes = slopes * to_power(xp.abs(z, out=z), self.p - 1.0, xp)
+                total[rows, k] = (W[rows] * slopes).sum(1)
+        return total
 
     def norms(self, Z: np.ndarray) -> np.ndarray:
         """‖z_i‖ of float64 rows, shape (n,)."""
-        raise NotImplementedError
-
-    def box_bound(self, gaps: np.ndarray) -> np.ndarray:
-        """Smallest distance between boxes that lie `gaps` (n, d) apart; negative gaps overlap."""
-        return self.norms(np.maximum(gaps, 0.0))
+        return np.linalg.norm(Z, ord=self.p, axis=1)
 
     def diameter(self, X: np.ndarray, block: int) -> float:
         """The largest distance between two float64 rows, in blocks of `block` × `block` pairs.
@@ -71,7 +104,7 @@ class Geometry:
         """
         start, end = X[0], X[0]
         for _ in range(4):  # hop to the farthest row, and from there again
-            start, end = end, X[int(np.argmax(self._comparable(X - end)))]
+            start, end = end, X[int(np.argmax(self.norms(X - end)))]
         best = float(self.norms((start - end)[None])[0])
         radii = self.norms(X - 0.5 * (start + end))
         order = np.argsort(-radii)
@@ -79,138 +112,18 @@ class Geometry:
         for i in range(0, len(rows), block):
             n_partners = int(np.searchsorted(-radii, radii[i] - best, side="right"))
             for j in range(i, n_partners, block):
-                best = max(best, self._farthest(rows[i : i + block], rows[j : j + block]))
+                powers = self.block(rows[i : i + block], rows[j : j + block], self.p)
+                best = max(best, float(powers.max()) ** (1.0 / self.p))
             if n_partners <= i:
                 break
         return best
 
-    def _comparable(self, Z: np.ndarray) -> np.ndarray:
-        """A cheap increasing function of the norms."""
-        return self.norms(Z)
 
-    def _farthest(self, A: np.ndarray, B: np.ndarray) -> float:
-        return float(self.block(A, B).max())
-
-
-@dataclass(frozen=True)
-class Euclidean(Geometry):
-    """The Euclidean norm: distances by matrix product, recomputed where that cancels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall.kernels import Euclidean
-    >>> Euclidean().block(np.array([[3.0, 4.0]]), np.zeros((1, 2)))
-    array([[5.]])
-    """
-
-    p: ClassVar[float] = 2.0  # type: ignore[misc]
-    rotates: ClassVar[bool] = True
-
-    def squares(self, rows: np.ndarray) -> np.ndarray:
-        return squared_norms(rows)
-
-    def block(
-        self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
-    ) -> Array:
-        return to_power(squared_distances(A, B, xp, squares=squares), 0.5 * power, xp)
-
-    def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
-        """See `Geometry.pull`: a_i Σ_j W_ij − Σ_j W_ij b_j."""
-        return A * W.sum(1)[:, None] - W @ B
-
-    def norms(self, Z: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(Z, axis=1)
-
-    def _comparable(self, Z: np.ndarray) -> np.ndarray:
-        return (Z**2).sum(axis=1)
-
-    def _farthest(self, A: np.ndarray, B: np.ndarray) -> float:
-        squares = (A * A).sum(axis=1) + ((B * B).sum(axis=1)[:, None] - 2.0 * (B @ A.T)).max(0)
-        return max(0.0, float(squares.max())) ** 0.5  # large: nothing cancels
-
-
-@dataclass(frozen=True)
-class Minkowski(Geometry):
-    """The norm ``‖z‖_p = (Σ_k |z_k|^p)^(1/p)``, 1 ≤ p ≤ 2, from differences.
-
-    Unlike the Euclidean norm it depends on the axes: differences in many features count for more
-    than the same difference in one. Rows in float32 are compared in float32, because nothing
-    cancels.
-
-    Parameters
-    ----------
-    p : float
-        In [1, 2].
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall.kernels import Minkowski
-    >>> Minkowski(1).block(np.array([[3.0, 4.0]]), np.zeros((1, 2)))
-    array([[7.]])
-    """
-
-    p: float
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.p, Real) or isinstance(self.p, bool) or not 1 <= self.p <= 2:
-            raise ValueError(f"p={self.p!r} must be a number in [1, 2]")
-        object.__setattr__(self, "p", float(self.p))
-
-    def block(
-        self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
-    ) -> Array:
-        shape = (len(A), len(B))
-        D = np.zeros(shape, A.dtype) if xp is np else A.new_zeros(shape)
-        for rows in row_blocks(len(A), rows_within(_entries(xp), len(B))):
-            for k in range(A.shape[1]):
-                D[rows] += self._to_p(A[rows, k, None] - B[:, k], xp)
-            to_power(D[rows], power / self.p, xp)
-        return D
-
-    def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
-        total = xp.zeros_like(A)
-        for rows in row_blocks(len(A), rows_within(_entries(xp), len(B))):
-            for k in range(A.shape[1]):
-                z = A[rows, k, None] - B[:, k]
-                total[rows, k] = (W[rows] * self._pull_of(z, xp)).sum(1)
-        return total
-
-    def norms(self, Z: np.ndarray) -> np.ndarray:
-        return np.linalg.norm(Z, ord=self.p, axis=1)
-
-    def _to_p(self, z: Array, xp: ModuleType) -> Array:
-        """|z|^p, in place."""
-        z = xp.abs(z, out=z)
-        return to_power(z, self.p, xp)
-
-    def _pull_of(self, z: Array, xp: ModuleType) -> Array:
-        """sgn(z) |z|^(p−1)."""
-        signs = xp.sign(z)
-        if self.p == 1.0:
-            return signs
-        return signs * to_power(xp.abs(z, out=z), self.p - 1.0, xp)
+EUCLIDEAN = Geometry()
 
 
 def _entries(xp: ModuleType) -> int:
     return _CACHE_ENTRIES if xp is np else _DEVICE_ENTRIES
-
-
-EUCLIDEAN = Euclidean()
-
-
-def geometry_of(p: float = 2.0) -> Geometry:
-    """The geometry of the p-norm, 1 ≤ p ≤ 2.
-
-    Examples
-    --------
-    >>> from bandfall.kernels._geometry import geometry_of
-    >>> geometry_of(2), geometry_of(1.5)
-    (Euclidean(), Minkowski(p=1.5))
-    """
-    norm = Minkowski(p)
-    return EUCLIDEAN if norm.p == 2.0 else norm
 
 
 def squared_norms(A: Array, xp: ModuleType = np) -> Array:
@@ -221,9 +134,7 @@ def squared_norms(A: Array, xp: ModuleType = np) -> Array:
 def squared_distances(A: Array, B: Array, xp: ModuleType = np, *, squares: Array = None) -> Array:
     """‖a_i − b_j‖² for float64 rows with the same mean subtracted, shape (m, n).
 
-    Never negative; exactly zero for identical rows; relative error about 1e-9 at worst,
-    because entries that cancel are recomputed from differences. `squares` are the squared
-    norms of B, if known.
+    Exactly zero for identical rows; relative error about 1e-9 at worst. `squares` are ‖b_j‖².
     """
     if A.shape[1] == 1:  # a product would save nothing, and cancel
         D = A - B.T

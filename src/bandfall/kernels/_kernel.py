@@ -20,20 +20,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Real
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bandfall._typing import Array, JsonDict
+from bandfall._typing import Array
 from bandfall.kernels import _profiles as profiles
-from bandfall.kernels._geometry import EUCLIDEAN, Geometry, Minkowski, geometry_of
+from bandfall.kernels._geometry import EUCLIDEAN, Geometry
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["KERNELS", "Kernel", "KernelLike", "get_kernel", "kernel_matrix"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,6 @@ class Kernel:
     Parameters
     ----------
     name : str
-        What users type.
     power : float
         The profile is a function of q = u**power.
     profile : callable (q, xp, work=None) -> array
@@ -54,8 +50,7 @@ class Kernel:
     slope : callable (q, xp) -> array, or None
         k′(u) u^(1−p) as a function of q, with the p of the geometry (k′(u)/u if Euclidean), for
         gradients of kernel sums. At u = 0 it is the limit or, if there is no limit
-        (Laplace), 0: the centre of the subdifferential. It may overwrite q, like `profile`. None
-        for a user's profile without a derivative.
+        (Laplace), 0: the centre of the subdifferential. It may overwrite q. None if unknown.
     max_derivative : float
         max over u ≥ 0 of ``|k′(u)|`` (Proposition 4); ∞ if unbounded, NaN if unknown.
     geometry : Geometry
@@ -66,8 +61,6 @@ class Kernel:
     >>> from bandfall.kernels import get_kernel
     >>> get_kernel("gaussian")(np.array([0.0, 1.0]))
     array([1.        , 0.60653066])
-    >>> get_kernel("laplace", p=1.5)
-    get_kernel('laplace-1.5')
     """
 
     name: str
@@ -76,10 +69,6 @@ class Kernel:
     slope: Callable[[Array, ModuleType], Array] | None = None
     max_derivative: float = math.nan
     geometry: Geometry = EUCLIDEAN
-
-    def __post_init__(self) -> None:
-        if isinstance(self.geometry, Minkowski):  # p = 2 has one form only
-            object.__setattr__(self, "geometry", geometry_of(self.geometry.p))
 
     def __str__(self) -> str:
         return self.name
@@ -108,119 +97,57 @@ class Kernel:
         except ValueError:
             return False
 
-    # Packages that store an object by its state, such as skops, need only the name.
-    def __getstate__(self) -> JsonDict:
-        return {"name": self.name} if self.built_in else self.__dict__
-
-    def __setstate__(self, state: JsonDict) -> None:
-        known = get_kernel(str(state["name"])).__dict__ if len(state) == 1 else state
-        self.__dict__.update({"geometry": EUCLIDEAN, **known})
-
-    def __reduce__(self) -> tuple:
-        # Built-in profiles are functions of this module: pickle them by name.
-        if self.built_in:
-            return (get_kernel, (self.name,))
-        parts = (self.name, self.power, self.profile, self.slope, self.max_derivative)
-        return (Kernel, (*parts, self.geometry))
-
 
 # The argument of `get_kernel`: a kernel, its name, or a profile k(u).
 KernelLike: TypeAlias = Kernel | str | Callable[[Array], Array]
 
 
+class _Family(NamedTuple):
+    """Kernels profile(u^q): positive definite for 0 < q ≤ p ≤ 2."""
+
+    usual: str  # the kernel of p = 2 and of the usual exponent
+    exponent: float
+    profile: Callable[..., Array]
+    derivative: Callable[[Array, ModuleType], Array]
+
+    def kernel(self, name: str, q: float, p: float = 2.0) -> Kernel:
+        """The kernel of an exponent in the p-norm."""
+        name += "" if p == 2.0 else f"-{_short(p)}"
+        name += "" if q == self.exponent else f"^{_short(q)}"
+        slope = profiles.PowerSlope(self.derivative, q, p)
+        return Kernel(name, q, self.profile, slope, self._max_derivative(q), Geometry(p))
+
+    def _max_derivative(self, q: float) -> float:
+        """max |k′|, where (log |k′|)′ = 0: at u^q = (q−1)/q (Laplace), (q−1)/(q+1) (Cauchy)."""
+        if q < 1.0:
+            return math.inf
+        exponential = self.profile is profiles.matern12
+        steepest = (q - 1.0) / (q + (0.0 if exponential else 1.0))
+        steepness = math.exp(-steepest) if exponential else (1.0 + steepest) ** -2
+        return q * steepest ** (1.0 - 1.0 / q) * steepness
+
+
+_FAMILIES = {
+    "laplace": _Family("matern12", 1.0, profiles.matern12, profiles.exponential_derivative),
+    "cauchy": _Family("cauchy", 2.0, profiles.cauchy, profiles.rational_derivative),
+}
+_ALIASES = {"matern12": "laplace"}
 # Table 3 and Section 5. Derivatives by hand; the maxima of |k′| are attained at
 # u = 1 (Gaussian), 0 (Laplace), 1/√3 (Matérn 3/2 and Cauchy), (1+√5)/(2√5) (Matérn 5/2).
 _GOLDEN = (1.0 + profiles.SQRT5) / 2.0
+_STEEPEST52 = profiles.SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN)
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
         Kernel("gaussian", 2, profiles.gaussian, profiles.gaussian_slope, math.exp(-0.5)),
-        Kernel("matern12", 1, profiles.matern12, profiles.laplace_slope, 1.0),
+        _FAMILIES["laplace"].kernel("matern12", 1.0),
         Kernel("matern32", 1, profiles.matern32, profiles.matern32_slope, profiles.SQRT3 / math.e),
-        Kernel(
-            "matern52",
-            1,
-            profiles.matern52,
-            profiles.matern52_slope,
-            profiles.SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
-        ),
-        Kernel("cauchy", 2, profiles.cauchy, profiles.cauchy_slope, 3.0 * profiles.SQRT3 / 8.0),
+        Kernel("matern52", 1, profiles.matern52, profiles.matern52_slope, _STEEPEST52),
+        _FAMILIES["cauchy"].kernel("cauchy", 2.0),
     )
 }
-_ALIASES = {"laplace": "matern12"}
-
-
-@dataclass(frozen=True)
-class _Family:
-    """Kernels profile(u^exponent): positive definite for 0 < exponent ≤ p ≤ 2."""
-
-    formula: str
-    exponent: float  # unless another is given
-    profile: Callable[..., Array]
-    derivative: Callable[[Array, ModuleType], Array]
-
-    def max_derivative(self, exponent: float) -> float:
-        """max |k′|, where (log |k′|)′ = 0: at q = (e−1)/e (exponential), (e−1)/(e+1) (rational)."""
-        if exponent < 1.0:
-            return math.inf
-        exponential = self.profile is profiles.matern12
-        q = (exponent - 1.0) / (exponent + (0.0 if exponential else 1.0))
-        steepness = math.exp(-q) if exponential else (1.0 + q) ** -2
-        return exponent * q ** (1.0 - 1.0 / exponent) * steepness
-
-
-_FAMILIES = {
-    "laplace": _Family("exp(-u^q)", 1.0, profiles.matern12, profiles.exponential_derivative),
-    "cauchy": _Family("1/(1 + u^q)", 2.0, profiles.cauchy, profiles.rational_derivative),
-}
-_FAMILY_OF = {"matern12": "laplace", "laplace": "laplace", "cauchy": "cauchy"}
 # A name, "-p" and "^exponent".
-_FORM = re.compile(r"(?P<name>[a-z0-9]+)(-(?P<p>[0-9.]+))?(\^(?P<exponent>[0-9.]+))?")
-
-
-@lru_cache(maxsize=256)
-def _named(name: str, p: float, exponent: float | None) -> Kernel:
-    """The kernel of a known name in the p-norm; exponent=None takes the default of its family."""
-    family = _FAMILIES.get(_FAMILY_OF.get(name, ""))
-    standard = KERNELS[_ALIASES.get(name, name)]
-    if family is None:
-        if exponent is not None:
-            raise ValueError(
-                f"kernel {name!r} has no exponent; kernels that have one: "
-                + ", ".join(f"{key!r}, {one.formula}" for key, one in _FAMILIES.items())
-            )
-        if p < 2.0:
-            raise ValueError(
-                f"kernel {name!r} is not positive definite in the {p:g}-norm: near zero it falls "
-                "like 1 - c u², which no kernel of that norm does. Use p=2, or 'laplace' or "
-                "'cauchy' with an exponent of at most p"
-            )
-        return standard
-    q = family.exponent if exponent is None else exponent
-    if q > p:
-        raise ValueError(
-            f"kernel {name!r}, {family.formula} with exponent q = {q:g}, is not positive definite "
-            f"in the {p:g}-norm: ‖z‖_p^q is conditionally negative definite for q <= p only. "
-            f"Give an exponent of at most {p:g}"
-        )
-    if (p, q) == (2.0, family.exponent):
-        return standard
-    base = _FAMILY_OF[name]
-    norm = "" if p == 2.0 else f"-{_short(p)}"
-    power = "" if q == family.exponent else f"^{_short(q)}"
-    return Kernel(
-        f"{base}{norm}{power}",
-        q,
-        family.profile,
-        profiles.PowerSlope(family.derivative, q, p),
-        family.max_derivative(q),
-        geometry_of(p),
-    )
-
-
-def _short(number: float) -> str:
-    """A number with all its digits, without a trailing ".0"."""
-    return repr(number).removesuffix(".0")
+_FORM = re.compile(r"(?P<name>[a-z0-9]+)(-(?P<p>\d*\.?\d+))?(\^(?P<exponent>\d*\.?\d+))?")
 
 
 @dataclass(frozen=True)
@@ -233,9 +160,7 @@ class _UserProfile:
         return self.function(q)
 
 
-def get_kernel(
-    kernel: KernelLike, *, p: float | None = None, exponent: float | None = None
-) -> Kernel:
+def get_kernel(kernel: KernelLike) -> Kernel:
     """Return the kernel for a name, a `Kernel` or a user's own profile.
 
     Parameters
@@ -245,98 +170,83 @@ def get_kernel(
         `Kernel`; or a function k(u) of the scaled distance, elementwise, with
         k(0) = 1, falling to k(∞) = 0 and never negative. Whether it is positive
         definite cannot be seen from the function; training refuses it when it is not.
-        Names may include the other two parameters: "laplace-1.5" stands for p=1.5,
-        "laplace^0.7" for exponent=0.7, "laplace-1.5^0.7" for both.
-    p : float in [1, 2], default=2
-        Distances are measured in the p-norm. Below 2, only "laplace" and "cauchy" are allowed: the
-        others are not positive definite.
-    exponent : float in (0, p], optional
-        q of exp(−u^q), "laplace", or 1/(1 + u^q), "cauchy"; by default 1 and 2.
-
-    Returns
-    -------
-    Kernel
+        "laplace" and "cauchy" may have another norm p in [1, 2] and another exponent
+        q <= p of exp(−u^q) and 1/(1 + u^q): "laplace-1.5" has p = 1.5, "laplace^0.7" has q = 0.7,
+        "laplace-1.5^0.7" both.
 
     Examples
     --------
     >>> from bandfall.kernels import get_kernel
-    >>> get_kernel("laplace-1.5^0.7") == get_kernel("laplace", p=1.5, exponent=0.7)
-    True
-    >>> print(get_kernel("laplace", p=1))
-    laplace-1
+    >>> get_kernel("laplace-1.5^0.7").geometry
+    Geometry(p=1.5)
     """
     if isinstance(kernel, Kernel):
-        if p is None and exponent is None:
-            return kernel
-        if not kernel.built_in:
-            raise ValueError(f"p and exponent do not apply to {kernel!r}: make another Kernel")
-        kernel = kernel.name
+        return kernel
     if isinstance(kernel, str):
-        return _from_text(kernel, p, exponent)
+        return _from_text(kernel)
     if callable(kernel):
-        if exponent is not None:
-            raise ValueError("exponent= needs the name of a kernel; put it into your profile k(u)")
-        return _checked_profile(kernel, geometry_of(2.0 if p is None else p))
+        return _checked_profile(kernel)
     raise TypeError(
         f"kernel must be a name, a Kernel or a callable profile k(u); got {type(kernel).__name__}"
     )
 
 
-def _from_text(text: str, p: float | None, exponent: float | None) -> Kernel:
+@lru_cache(maxsize=256)
+def _from_text(text: str) -> Kernel:
     form = _FORM.fullmatch(text)
-    name = form["name"] if form else text
-    if form is None or _ALIASES.get(name, name) not in KERNELS:
-        allowed = ", ".join([*KERNELS, *_ALIASES])
+    name = _ALIASES.get(form["name"], form["name"]) if form else ""
+    family = _FAMILIES.get(name)
+    if form is None or (family is None and name not in KERNELS):
+        allowed = ", ".join([*KERNELS, *_FAMILIES])
         raise ValueError(
-            f"kernel={text!r} is unknown; allowed: {allowed}, one of these with a norm and an "
-            "exponent such as 'laplace-1.5' or 'laplace-1.5^0.7', or a profile k(u)"
+            f"kernel={text!r} is unknown; allowed: {allowed}, 'laplace' or 'cauchy' with a norm "
+            "and an exponent such as 'laplace-1.5' or 'laplace-1.5^0.7', or a profile k(u)"
         )
-    given = {"p": p, "exponent": exponent}
-    for key, value in given.items():
-        if form[key] is not None:
-            if value is not None:
-                raise ValueError(f"{key} is given twice: kernel={text!r} and {key}={value!r}")
-            given[key] = _number(text, form[key])
-    p, exponent = given["p"], given["exponent"]
-    if exponent is not None:
-        if not isinstance(exponent, Real) or isinstance(exponent, bool) or not exponent > 0:
-            raise ValueError(f"exponent={exponent!r} must be a number above 0, and at most p")
-        exponent = float(exponent)
-    return _named(name, geometry_of(2.0 if p is None else p).p, exponent)
+    p = Geometry(float(form["p"] or 2.0)).p
+    if family is None:
+        if p < 2.0 or form["exponent"]:
+            raise ValueError(
+                f"kernel={text!r} is not positive definite in the {p:g}-norm, or has no exponent: "
+                "only 'laplace' and 'cauchy' have other norms and exponents"
+            )
+        return KERNELS[name]
+    q = float(form["exponent"] or family.exponent)
+    if not 0.0 < q <= p:
+        raise ValueError(
+            f"kernel={text!r} is not positive definite in the {p:g}-norm with exponent {q:g}; give "
+            f"an exponent above 0 and at most {p:g}"
+        )
+    if (p, q) == (2.0, family.exponent):
+        return KERNELS[family.usual]
+    return family.kernel(name, q, p)
 
 
-def _number(text: str, digits: str) -> float:
-    try:
-        return float(digits)
-    except ValueError:
-        raise ValueError(f"kernel={text!r}: {digits!r} is not a number") from None
+def _short(number: float) -> str:
+    """A number with all its digits, without a trailing ".0"."""
+    return repr(number).removesuffix(".0")
 
 
-def _checked_profile(function: Callable[[Array], Array], geometry: Geometry) -> Kernel:
+def _checked_profile(function: Callable[[Array], Array]) -> Kernel:
     """Wrap a user's k(u) after checking the assumptions of the algorithms on a grid."""
     name = getattr(function, "__name__", type(function).__name__)
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e8, 141)])
     values = np.asarray(function(grid.copy()), dtype=float)
-    if values.shape != grid.shape or not np.all(np.isfinite(values)):
+    if (
+        values.shape != grid.shape
+        or not (abs(values[0] - 1.0) <= 1e-12 and 0.0 <= values[-1] <= 1e-3)
+        or not np.all(np.diff(values) <= 1e-12)
+    ):
         raise ValueError(
-            f"kernel {name!r} must map an array of scaled distances u >= 0 to finite values of "
-            "the same shape"
+            f"kernel {name!r} must map an array of scaled distances u >= 0 to an array of the same "
+            "shape, with k(0) = 1, never rising, and k(u) -> 0 for u -> infinity"
         )
-    if abs(values[0] - 1.0) > 1e-12 or abs(values[-1]) > 1e-3:
-        raise ValueError(
-            f"kernel {name!r} must have k(0) = 1 and k(u) -> 0 for u -> infinity; got "
-            f"k(0) = {values[0]:.6g} and k(1e8) = {values[-1]:.6g}"
-        )
-    if values.min() < 0.0 or np.any(np.diff(values) > 1e-12):
-        raise ValueError(f"kernel {name!r} must be non-negative and must not rise with u")
-    return Kernel(name, 1, _UserProfile(function), geometry=geometry)
+    return Kernel(name, 1, _UserProfile(function))
 
 
 def vanishing_bandwidth(limits: np.finfo | torch.finfo) -> float:
     """The bandwidth below which a bandwidth counts as 0, for the dtype of a finfo.
 
-    There, 1/bandwidth² and its product with coefficients up to 1e4 are still finite. Training data
-    that pass validation span many times this distance.
+    There, 1/bandwidth² and its product with coefficients up to 1e4 are still finite.
     """
     return float(limits.tiny) ** 0.45
 
@@ -360,10 +270,9 @@ def kernel_matrix(
         In [0, ∞].
     xp : module
         Array namespace of `distances`.
-    out : array, optional
-        Holds the result; may be `distances` itself.
-    work : array, optional
-        Scratch like `out`; with both, the built-in kernels allocate nothing.
+    out, work : array, optional
+        For the result, which may be `distances` itself, and scratch: with both, the built-in
+        kernels allocate nothing.
 
     Returns
     -------

@@ -62,16 +62,6 @@ def gaussian_slope(q: Array, xp: ModuleType) -> Array:
     return xp.negative(gaussian(q, xp), out=q)
 
 
-def laplace_slope(q: Array, xp: ModuleType) -> Array:
-    """−exp(−q)/q, and 0 at 0."""
-    inverse = xp.asarray(xp.clip(q, float(xp.finfo(q.dtype).tiny), None))
-    inverse = xp.reciprocal(inverse, out=inverse)
-    inverse *= q > 0
-    q = matern12(q, xp)
-    q *= inverse
-    return xp.negative(q, out=q)
-
-
 def matern32_slope(q: Array, xp: ModuleType) -> Array:
     """−3 exp(−√3 q)."""
     q *= -SQRT3
@@ -87,14 +77,6 @@ def matern52_slope(q: Array, xp: ModuleType) -> Array:
     q += 1.0
     q *= decay
     q *= -5.0 / 3.0
-    return q
-
-
-def cauchy_slope(q: Array, xp: ModuleType) -> Array:
-    """−2/(1 + q)²."""
-    q = cauchy(q, xp)
-    q *= q
-    q *= -2.0
     return q
 
 

@@ -11,7 +11,7 @@ from bandfall._checks import check_choice
 from bandfall._closed_form import flow_filter
 from bandfall._typing import ArrayLike, TableLike
 from bandfall.descent import Path
-from bandfall.kernels._geometry import EUCLIDEAN, Euclidean, Minkowski
+from bandfall.kernels._geometry import EUCLIDEAN
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 from bandfall.theory._inputs import (
     PathSource,
@@ -196,11 +196,6 @@ def gradient_bound(
 
 def _largest_slope(kernel: Kernel, shape: tuple[int, ...], bandwidths: np.ndarray) -> np.ndarray:
     """k′_max √n d^(1/p − 1/2) / σ, a bound on the spectral norm of ∂k(x, X)/∂x."""
-    if not isinstance(kernel.geometry, Euclidean | Minkowski):
-        raise ValueError(
-            f"kernel {kernel.name!r} measures distances in {kernel.geometry!r}; this bound holds "
-            "for p-norms"
-        )
     if math.isnan(kernel.max_derivative):
         raise ValueError(
             f"the largest derivative of kernel {kernel.name!r} is unknown; give it as "

@@ -79,7 +79,7 @@ BUDGET = {
     "_models": 1150,
     "_onnx": 655,
     "_paper": 1860,
-    "_products": 4230,
+    "_products": 4090,
     "_search": 2765,
     "_targets": 941,
     "datasets": 735,

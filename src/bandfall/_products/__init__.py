@@ -8,7 +8,6 @@ from bandfall._products.backend import (
     NumpyBackend,
     Sum,
     check_dense_budget,
-    make_operator,
     operator_over,
 )
 from bandfall._products.base import KernelOperator, WeightedOperator, largest_eigenvalue
@@ -36,7 +35,6 @@ __all__ = [
     "cross_product",
     "dense_bytes",
     "largest_eigenvalue",
-    "make_operator",
     "operator_over",
     "resolve_backend",
 ]

@@ -29,16 +29,12 @@ from bandfall.kernels._kernel import Kernel
 
 
 class Sum(Protocol):
-    """The interface of a kernel sum f(x) = offset + Σ_s k_{σ_s}(x, X) c_s for backends."""
+    """A kernel sum f(x) = offset + Σ_s k_{σ_s}(x, X) c_s, as backends see it."""
 
     @property
-    def X(self) -> np.ndarray:
-        """The centres."""
-
+    def X(self) -> np.ndarray: ...
     @property
-    def kernel(self) -> Kernel:
-        """The kernel of every stage."""
-
+    def kernel(self) -> Kernel: ...
     @property
     def bandwidths(self) -> np.ndarray:
         """Bandwidth of each stage."""
@@ -76,8 +72,6 @@ class Backend(ABC):
     """Computes with kernels on a device, inside a memory budget.
 
     Arguments and results are NumPy arrays; a backend may keep rows and coefficients on its device.
-    A new backend derives from this class and passes the contract suite in
-    tests/products/test_backend.py.
     """
 
     budget: int  # bytes for kernel matrices, temporaries and a solver's vectors together
@@ -114,10 +108,7 @@ class Backend(ABC):
         return blas_threads_for(n_rows)
 
     def helpers(self, holding: object) -> Helpers | None:
-        """Workers with a copy of `holding`, for parallel calls; None if there are no workers.
-
-        For many small computations, such as those of a search.
-        """
+        """Workers with a copy of `holding`, for parallel calls; None if there are no workers."""
         return None
 
 
@@ -135,19 +126,7 @@ def operator_over(
 
 @dataclass(frozen=True)
 class NumpyBackend(Backend):
-    """NumPy on the host: dense matrices while they fit the budget, blocks beyond.
-
-    Parameters
-    ----------
-    budget : int
-        Bytes.
-
-    Examples
-    --------
-    >>> from bandfall._products import NumpyBackend
-    >>> NumpyBackend(2**26)
-    NumpyBackend(budget=67108864)
-    """
+    """NumPy on the host: dense matrices while they fit the budget of bytes, blocks beyond."""
 
     budget: int = DEFAULT_BUDGET
     trusted: ClassVar[bool] = True
@@ -155,8 +134,26 @@ class NumpyBackend(Backend):
     def operator(
         self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
     ) -> KernelOperator:
-        dtype = X.dtype if dtype is None else dtype
-        return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
+        """Dense for few rows, a triangle while distances and K fit, blocked beyond.
+
+        If many rows repeat, K is evaluated only over the distinct ones.
+        """
+        dtype = np.dtype(X.dtype if dtype is None else dtype)
+        vectors = vector_share(self.budget, len(X), n_columns, dtype)
+        matrices = self.budget - vectors
+        if len(X) >= 500:  # below, looking for repeated rows costs more than they do
+            first, labels = distinct_rows(X)
+            if len(first) < 0.98 * len(X):
+                operator = self.operator(X[first], kernel, dtype, n_columns)
+                return RepeatedRowsOperator(operator, labels)
+        # Up to here one product with a whole matrix is faster than several with strips. In float32,
+        # compiled loops take all strips in one call.
+        few = 399 if dtype == np.float32 else 600
+        if len(X) <= few and dense_bytes(len(X), dtype) <= matrices:
+            return DenseOperator(X, kernel, dtype, vectors)
+        if symmetric_bytes(len(X), dtype) <= matrices:
+            return SymmetricOperator(X, kernel, dtype, vectors)
+        return BlockedOperator(X, kernel, dtype, matrices, vectors)
 
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         return CrossOperator(X_new, X, kernel, self.budget)
@@ -167,27 +164,19 @@ class NumpyBackend(Backend):
 
     def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
         parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
-        loops = _kept_loops(model)
+        loops = _loops.get(model)
+        if loops is None:
+            loops = loops_for_sums(model.X, model.kernel, model.coefficients.dtype)
+            if model.X.size <= _KEPT_ENTRIES:
+                _loops[model] = loops
         return cross_product(*parts, budget=self.budget, cumulative=cumulative, loops=loops)
 
 
+HOST = NumpyBackend()
 # Predictions of single rows would spend most of the time on preparing the training rows, so these
-# are kept, unless the copy is large.
+# are kept while the model exists, unless the copy is large.
 _KEPT_ENTRIES = 1 << 20
 _loops: WeakKeyDictionary[Sum, Loops] = WeakKeyDictionary()
-
-
-def _kept_loops(model: Sum) -> Loops:
-    """Loops over the training rows of a model, cached while it exists if these are few."""
-    loops = _loops.get(model)
-    if loops is None:
-        loops = loops_for_sums(model.X, model.kernel, model.coefficients.dtype)
-        if model.X.size <= _KEPT_ENTRIES:
-            _loops[model] = loops
-    return loops
-
-
-HOST = NumpyBackend()
 
 
 def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:
@@ -199,34 +188,3 @@ def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:
             f"memory_budget of {budget / GIBIBYTE:.2f} GiB; raise memory_budget, use "
             "float32 features or fewer rows"
         )
-
-
-def make_operator(
-    X: np.ndarray,
-    kernel: Kernel,
-    dtype: DTypeLike = np.float64,
-    budget: int = DEFAULT_BUDGET,
-    n_columns: int = 1,
-) -> KernelOperator:
-    """The operator for these rows that stays inside `budget` bytes.
-
-    Dense for few rows, a triangle while distances and a kernel matrix fit, blocked beyond. If
-    many rows repeat, K is evaluated only over the distinct ones. A part of the budget is reserved
-    for the vectors of a solver, of `n_columns` targets each.
-    """
-    vectors = vector_share(budget, len(X), n_columns, np.dtype(dtype))
-    matrices = budget - vectors
-    if len(X) >= 500:  # below, looking for repeated rows costs more than they do
-        first, labels = distinct_rows(X)
-        if len(first) < 0.98 * len(X):
-            return RepeatedRowsOperator(
-                make_operator(X[first], kernel, dtype, budget, n_columns=n_columns), labels
-            )
-    # Up to here one product with a whole matrix is faster than several with strips. In float32,
-    # compiled loops take all strips in one call.
-    few = 399 if np.dtype(dtype) == np.float32 else 600
-    if len(X) <= few and dense_bytes(len(X), np.dtype(dtype)) <= matrices:
-        return DenseOperator(X, kernel, dtype, vectors)
-    if symmetric_bytes(len(X), np.dtype(dtype)) <= matrices:
-        return SymmetricOperator(X, kernel, dtype, vectors)
-    return BlockedOperator(X, kernel, dtype, matrices, vectors)

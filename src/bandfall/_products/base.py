@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from bandfall.kernels._kernel import Kernel
 
 GIBIBYTE = 2**30
 DEFAULT_BUDGET = GIBIBYTE
+BOUND_PRODUCTS = 4  # for a bound on the largest eigenvalue
 
 
 def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
@@ -25,60 +24,65 @@ def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> i
     return min(max(budget // 8, needed), budget // 2)
 
 
-class KernelOperator(Protocol):
+class KernelOperator(ABC):
     """Products with K(σ), K(σ)_ij = k(‖x_i − x_j‖/σ), over one set of n rows.
 
     Solvers access the data only through an operator. Its arguments and results are arrays of
-    its own kind (NumPy, torch), which `array` creates and `numpy` converts back.
+    its own kind (here NumPy's), which `array` creates and `numpy` converts back.
     """
 
-    kernel: Kernel
-    n_rows: int
-    dtype: np.dtype
-    trace: float  # Σ k(0) over the rows (their weights): a free bound on λ_max
-    vector_bytes: int  # the part of the memory budget for a solver's arrays
-
-    @property
-    def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far."""
-
-    def array(self, values: np.ndarray) -> Array:
-        """An array of the operator's kind with these values."""
-
-    def numpy(self, array: Array) -> np.ndarray:
-        """Convert an array of the operator's kind to NumPy."""
-
-    def zeros(self, shape: tuple[int, ...]) -> Array:
-        """Zeros as an array of the operator's kind."""
-
-    def product(self, bandwidth: float, block: Array) -> Array:
-        """K(bandwidth) @ block for a block of shape (n, k); exact at bandwidth 0 and ∞."""
-
-    def max_distance(self) -> float:
-        """Largest distance between two rows."""
-
-
-class HostArraysMixin:
-    """Base class of operators on NumPy arrays; `vector_bytes` are for a solver's own arrays."""
-
-    def __init__(self, n_rows: int, kernel: Kernel, dtype: DTypeLike, vector_bytes: int):
+    def __init__(
+        self,
+        n_rows: int,
+        kernel: Kernel,
+        dtype: DTypeLike,
+        vector_bytes: int,
+        trace: float | None = None,
+    ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
         self.n_rows = n_rows
-        self.trace = float(n_rows)
-        self.vector_bytes = vector_bytes
+        # Σ k(0) over the rows (their weights): a free bound on λ_max.
+        self.trace = float(n_rows) if trace is None else trace
+        self.vector_bytes = vector_bytes  # the part of the memory budget for a solver's arrays
 
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """`values` in the operator's dtype."""
+    @property
+    @abstractmethod
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far."""
+
+    @abstractmethod
+    def product(self, bandwidth: float, block: Array) -> Array:
+        """K(bandwidth) @ block for a block of shape (n, k); exact at bandwidth 0 and ∞."""
+
+    @abstractmethod
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+
+    def array(self, values: np.ndarray) -> Array:
+        """An array of the operator's kind and dtype with these values."""
         return np.array(values, dtype=self.dtype)
 
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """`array` itself."""
-        return array
+    def numpy(self, array: Array) -> np.ndarray:
+        """Convert an array of the operator's kind to NumPy."""
+        values: np.ndarray = array
+        return values
 
-    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Zeros in the operator's dtype."""
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """Zeros as an array of the operator's kind."""
         return np.zeros(shape, self.dtype)
+
+    def matrix(self, bandwidth: float) -> np.ndarray:
+        """K(bandwidth), (n, n); maybe a view that the next bandwidth overwrites."""
+        return self.numpy(self.product(bandwidth, self.array(np.eye(self.n_rows))))
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """Whether `extend` is implemented for this number of columns at this bandwidth."""
+        return False
+
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """Take several Lanczos steps, faster than by single products."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -103,41 +107,24 @@ class LanczosSteps:
         return replace(self, basis=self.basis[columns], alpha=alpha, beta=beta)
 
 
-class BasisOperator(ABC):
-    """An operator that takes several Lanczos steps faster than by single products."""
-
-    @abstractmethod
-    def extends(self, bandwidth: float, n_columns: int) -> bool:
-        """Whether it can for this number of columns at this bandwidth."""
-
-    @abstractmethod
-    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """Take the steps."""
-
-
-class OperatorAround(BasisOperator):
+class OperatorAround(KernelOperator):
     """Base class of operators that wrap another one."""
 
     def __init__(self, operator: KernelOperator, n_rows: int, trace: float):
+        super().__init__(n_rows, operator.kernel, operator.dtype, operator.vector_bytes, trace)
         self.operator = operator
-        self.kernel = operator.kernel
-        self.n_rows = n_rows
-        self.dtype = operator.dtype
-        self.array = operator.array
-        self.numpy = operator.numpy
-        self.zeros = operator.zeros
-        self.max_distance = operator.max_distance
-        self.trace = trace
-        self.vector_bytes = operator.vector_bytes
+        for method in ("array", "numpy", "zeros"):
+            setattr(self, method, getattr(operator, method))
 
     @property
     def n_evaluations(self) -> int:
-        """Evaluations of the wrapped operator."""
         return self.operator.n_evaluations
 
+    def max_distance(self) -> float:
+        return self.operator.max_distance()
+
     def extends(self, bandwidth: float, n_columns: int) -> bool:
-        inside = self.operator
-        return isinstance(inside, BasisOperator) and inside.extends(bandwidth, n_columns)
+        return self.operator.extends(bandwidth, n_columns)
 
 
 class WeightedOperator(OperatorAround):
@@ -156,13 +143,11 @@ class WeightedOperator(OperatorAround):
         return self._root * self.operator.product(bandwidth, self._root * block)
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        assert isinstance(self.operator, BasisOperator)
         self.operator.extend(bandwidth, replace(steps, factors=self._root[:, 0]))
 
     def matrix(self, bandwidth: float) -> np.ndarray:
-        """S K(bandwidth) S."""
         root = self.operator.numpy(self._root)
-        return root * as_matrix(self.operator, bandwidth) * root.T
+        return root * self.operator.matrix(bandwidth) * root.T
 
 
 class RepeatedRowsOperator(OperatorAround):
@@ -176,36 +161,14 @@ class RepeatedRowsOperator(OperatorAround):
         self._labels = labels
 
     def product(self, bandwidth: float, block: Array) -> Array:
-        """K(bandwidth) @ block."""
         sums = sums_by_group(self._labels, self.operator.n_rows, block)
         return self.operator.product(bandwidth, sums)[self._labels]
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        assert isinstance(self.operator, BasisOperator)
         self.operator.extend(bandwidth, replace(steps, labels=self._labels))
 
 
-@runtime_checkable
-class HasMatrix(Protocol):
-    """An operator that stores K(bandwidth)."""
-
-    def matrix(self, bandwidth: float) -> np.ndarray:
-        """K(bandwidth), of shape (n, n)."""
-
-
-def as_matrix(operator: KernelOperator, bandwidth: float) -> np.ndarray:
-    """K(bandwidth) as a new array of n² entries."""
-    if isinstance(operator, HasMatrix):
-        return operator.matrix(bandwidth).copy()
-    return operator.numpy(operator.product(bandwidth, operator.array(np.eye(operator.n_rows))))
-
-
-BOUND_PRODUCTS = 4
-
-
-def largest_eigenvalue(
-    operator: KernelOperator, bandwidth: float, n_products: int = BOUND_PRODUCTS
-) -> float:
+def largest_eigenvalue(operator: KernelOperator, bandwidth: float) -> float:
     """An upper bound on λ_max of K(bandwidth), usually tight to a few percent.
 
     For a matrix with entries ≥ 0 and any x > 0, max_i (Kx)_i / x_i bounds λ_max
@@ -213,7 +176,7 @@ def largest_eigenvalue(
     """
     vector = operator.array(np.ones((operator.n_rows, 1)))
     bound = float(operator.n_rows)
-    for _ in range(n_products):
+    for _ in range(BOUND_PRODUCTS):
         image = operator.product(bandwidth, vector)
         if not float(image.min()) > 0.0:  # a zero weight: the ratio is not defined there
             return float(image.max() / vector.max()) if bound == operator.n_rows else bound
@@ -233,33 +196,18 @@ def group_rows(X: np.ndarray) -> tuple[np.ndarray, int]:
     return labels, int(labels.max()) + 1
 
 
-def distinct_rows(
-    X: np.ndarray, fingerprints: Callable[[np.ndarray], np.ndarray] | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Indices of distinct rows, and for each row the position of its own among them, (n,).
 
-    Like `group_rows`, but unsorted and several times faster for many columns: rows are
-    compared by `fingerprints`, by default hashes of all their bits.
+    Unsorted, and several times faster than `group_rows` for many columns.
     """
     rows = np.ascontiguousarray(X) + 0.0
-    if _all_differ(rows):
-        return np.arange(len(rows)), np.arange(len(rows))
-    numbers = (fingerprints or _fingerprints)(rows)
-    _, first, labels = np.unique(numbers, return_index=True, return_inverse=True)
+    _, first, labels = np.unique(_fingerprints(rows), return_index=True, return_inverse=True)
     labels = labels.reshape(-1)
-    if len(first) == len(rows) or np.array_equal(rows[first][labels], rows):
-        return first, labels
-    # Distinct rows with equal fingerprints are very rare, and detected here.
-    _, first, labels = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    if len(first) < len(rows) and not np.array_equal(rows[first][labels], rows):
+        # Distinct rows with equal fingerprints are very rare.
+        _, first, labels = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return first, labels.reshape(-1)
-
-
-def _all_differ(rows: np.ndarray) -> bool:
-    """Whether all rows differ for sure: equal ones have equal sums."""
-    weights = np.random.RandomState(0).uniform(0.5, 1.0, rows.shape[1])
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.sort((rows * weights).sum(axis=1))
-    return bool(np.all(sums[1:] > sums[:-1]))
 
 
 def _fingerprints(rows: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall._products.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
+from bandfall._products.base import DEFAULT_BUDGET, KernelOperator, group_rows, group_sums
 from bandfall._products.loops import (
     compiled_code,
     compiled_form,
@@ -21,21 +21,17 @@ from bandfall.kernels._geometry import Geometry, to_power
 from bandfall.kernels._kernel import Kernel, kernel_matrix
 
 
-class BlockedOperator(HostArraysMixin):
+class BlockedOperator(KernelOperator):
     """Products with K(σ) for any number of rows, without storing all of K(σ).
 
     Rows are ordered by the leaves of a k-d tree. Each tile of the upper triangle is evaluated
     once and used for both of its sides. Tiles whose leaves are so far apart that every entry is
     below rounding are skipped; late in training, when the bandwidth is small, few are left. As many
     tiles as the budget allows are kept for the next product at the same bandwidth.
-
-    Parameters
-    ----------
-    X, kernel, dtype, vector_bytes
-        As in `DenseOperator`.
-    budget : int
-        Bytes for tiles, scratch and kept results together.
+    `budget` bytes are for tiles, scratch and kept results together.
     """
+
+    n_evaluations = 0
 
     def __init__(
         self,
@@ -46,7 +42,6 @@ class BlockedOperator(HostArraysMixin):
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
-        self.n_evaluations = 0
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(budget))
@@ -60,11 +55,9 @@ class BlockedOperator(HostArraysMixin):
         self._bandwidth = math.nan
 
     def max_distance(self) -> float:
-        """Largest distance between two rows."""
         return self.kernel.geometry.diameter(self._of_rows.rows, self._side)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
-        """K(bandwidth) @ block."""
         if bandwidth == 0.0:
             return group_sums(*self._groups, block)
         if bandwidth != self._bandwidth:

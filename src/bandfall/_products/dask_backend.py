@@ -23,7 +23,6 @@ from distributed import Client, Future, KilledWorker
 
 from bandfall._products.backend import NumpyBackend, Sum
 from bandfall._products.base import (
-    HostArraysMixin,
     KernelOperator,
     RepeatedRowsOperator,
     distinct_rows,
@@ -162,8 +161,10 @@ class DaskBackend(NumpyBackend):
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)
         first, labels = distinct_rows(X)
-        operator = DaskOperator(self.client, X[first], kernel, dtype, self.budget, vectors)
-        return operator if len(first) == len(X) else RepeatedRowsOperator(operator, labels)
+        repeated = len(first) < len(X)
+        X = X[first] if repeated else X
+        operator = DaskOperator(self.client, X, kernel, dtype, self.budget, vectors)
+        return RepeatedRowsOperator(operator, labels) if repeated else operator
 
     def release(self, operator: KernelOperator) -> None:
         own = operator.operator if isinstance(operator, RepeatedRowsOperator) else operator
@@ -210,12 +211,10 @@ class WorkerSum:
         return values
 
 
-class DaskOperator(HostArraysMixin):
-    """Products with K(σ) on a cluster, for distinct rows.
+class DaskOperator(KernelOperator):
+    """Products with K(σ) on a cluster, for distinct rows; `budget` bytes are for each worker."""
 
-    `budget` bytes are for kernel matrices on each worker, `vector_bytes` for a solver's arrays
-    here.
-    """
+    n_evaluations = 0
 
     def __init__(
         self,
@@ -227,7 +226,6 @@ class DaskOperator(HostArraysMixin):
         vector_bytes: int,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
-        self.n_evaluations = 0
         self._X = np.asarray(X, dtype=np.float64)
         # Borders depend only on the number of rows; shares begin at leaves.
         self._leaves = Leaves(self._X, max(16, min(LEAF_SIZE, len(X) // 32)))
@@ -237,11 +235,9 @@ class DaskOperator(HostArraysMixin):
         self._threads: list[str] = []
 
     def max_distance(self) -> float:
-        """Largest distance between two rows."""
         return self.kernel.geometry.diameter(self._X, LEAF_SIZE)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
-        """K(bandwidth) @ block."""
         if bandwidth == 0.0:
             return block.copy()
         if bandwidth != self._bandwidth:

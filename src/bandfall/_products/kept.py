@@ -11,8 +11,7 @@ from scipy.linalg import get_blas_funcs
 
 from bandfall._products.base import (
     DEFAULT_BUDGET,
-    BasisOperator,
-    HostArraysMixin,
+    KernelOperator,
     LanczosSteps,
     group_rows,
     group_sums,
@@ -91,23 +90,12 @@ def symmetric_bytes(n_rows: int, dtype: np.dtype) -> int:
     return n_rows * (n_rows + _STRIP) * np.dtype(dtype).itemsize
 
 
-class SymmetricOperator(HostArraysMixin, BasisOperator):
+class SymmetricOperator(KernelOperator):
     """K(σ) as a triangle in memory.
 
     Each strip of rows goes from the diagonal to the right, and is also used for the part below the
-    diagonal: half the memory and half the evaluations of a whole matrix. Distances and the last
-    K(σ) are kept, so products at an unchanged bandwidth evaluate nothing.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    dtype : dtype
-        Of the kernel matrix and its products; distances are computed in float64.
-    vector_bytes : int
-        For a solver's own arrays.
-    strip_rows, small_product, few_rows : int
-        Rows of a strip, multiplications in one call, and rows up to which one thread multiplies.
+    diagonal: half the memory and half the evaluations of a whole matrix. Distances, computed in
+    float64, and the last K(σ) are kept, so products at an unchanged bandwidth evaluate nothing.
     """
 
     def __init__(
@@ -118,7 +106,7 @@ class SymmetricOperator(HostArraysMixin, BasisOperator):
         vector_bytes: int = DEFAULT_BUDGET // 8,
         strip_rows: int = _STRIP,
         small_product: int = _SMALL_PRODUCT,
-        few_rows: int = FEW_ROWS,
+        few_rows: int = FEW_ROWS,  # for one thread
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self._loops = loops_over(np.asarray(X), kernel, self.dtype, self.n_rows**2)
@@ -135,15 +123,12 @@ class SymmetricOperator(HostArraysMixin, BasisOperator):
 
     @property
     def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far."""
         return self._kept.n_evaluations
 
     def max_distance(self) -> float:
-        """Largest distance between two rows."""
         return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
-        """K(bandwidth) @ block."""
         if bandwidth == 0.0:
             return group_sums(*self._groups, block)
         return self._times(self._kept.at(bandwidth), block)
@@ -218,12 +203,7 @@ class SymmetricOperator(HostArraysMixin, BasisOperator):
 class DenseOperator(SymmetricOperator):
     """K(σ) as a matrix in memory: a single strip.
 
-    Parameters
-    ----------
-    X, kernel, dtype, vector_bytes
-        As in `SymmetricOperator`.
-    small : int
-        Rows up to which BLAS's product with a whole matrix is fastest.
+    Up to `small` rows, BLAS's product with a whole matrix is fastest.
     """
 
     def __init__(
@@ -249,5 +229,4 @@ class DenseOperator(SymmetricOperator):
         return False
 
     def matrix(self, bandwidth: float) -> np.ndarray:
-        """K(bandwidth), as a view that the next bandwidth overwrites."""
         return self._strip(self._kept.at(bandwidth), 0)

@@ -15,7 +15,6 @@ from bandfall._products.backend import Backend, CrossProduct, Sum
 from bandfall._products.base import (
     DEFAULT_BUDGET,
     GIBIBYTE,
-    BasisOperator,
     KernelOperator,
     LanczosSteps,
     vector_share,
@@ -91,7 +90,7 @@ _FUSED_ENTRIES = 1 << 33
 _BYTES_PER_ENTRY = 40
 
 
-class TorchOperator(BasisOperator):
+class TorchOperator(KernelOperator):
     """Products with K(σ) on a torch device.
 
     Distances and one K(σ) are kept for few rows. For many, distance, profile and sum are one
@@ -112,12 +111,8 @@ class TorchOperator(BasisOperator):
         budget: int = DEFAULT_BUDGET,
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
-        self.kernel = kernel
-        self.dtype = np.dtype(dtype)
-        self.n_rows = len(X)
-        self.trace = float(self.n_rows)
+        super().__init__(len(X), kernel, dtype, vector_bytes)
         self.device = torch.device(device)
-        self.vector_bytes = vector_bytes
         # Rows are centred before they are rounded; others are exact without centring.
         rows = self.array(X if X.dtype == self.dtype else X - X.mean(axis=0))
         self._zero = rows.new_zeros(())
@@ -129,19 +124,15 @@ class TorchOperator(BasisOperator):
         self._engine = _engine(distinct, kernel, budget)
 
     def array(self, values: np.ndarray) -> Tensor:
-        """A new tensor on the device, in the operator's dtype."""
         return torch.as_tensor(np.array(values, dtype=self.dtype), device=self.device)
 
     def numpy(self, array: Tensor) -> np.ndarray:
-        """The values on the host."""
         return array.cpu().numpy()
 
     def zeros(self, shape: tuple[int, ...]) -> Tensor:
-        """Zeros on the device."""
         return self._zero.new_zeros(shape)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        """K(bandwidth) @ block."""
         if self._n_distinct == self.n_rows:
             return block.clone() if bandwidth == 0.0 else self._engine.product(bandwidth, block)
         # In float64 the order in which a GPU adds does not show.
@@ -155,11 +146,8 @@ class TorchOperator(BasisOperator):
         return True
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """See `BasisOperator.extend`.
-
-        The overhead of a call exceeds its computation, and reading a number waits for all earlier
-        calls. So a step is seven calls, and all numbers are read after the last step.
-        """
+        # The overhead of a call exceeds its computation, and reading a number waits for all earlier
+        # calls. So a step is seven calls, and all numbers are read after the last step.
         assert steps.labels is None  # `product` handles repeated rows itself
         basis, first = steps.basis[:, :, : self.n_rows], steps.first
         vectors, overlaps, norms = basis.unbind(1), [], []
@@ -184,11 +172,9 @@ class TorchOperator(BasisOperator):
 
     @property
     def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far, over distinct rows."""
         return self._engine.n_evaluations
 
     def max_distance(self) -> float:
-        """Largest distance between two rows."""
         return self._engine.max_distance()
 
 

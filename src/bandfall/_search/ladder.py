@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from bandfall._products import KernelOperator
-from bandfall._products.base import BasisOperator, LanczosSteps
+from bandfall._products.base import LanczosSteps, OperatorAround
 from bandfall._typing import Array, Times
 from bandfall.descent._flow import train_pass
 from bandfall.descent._front import speed_ceilings
@@ -98,22 +98,18 @@ def train_ladders(
     return climb.ladders()
 
 
-class _Together(BasisOperator):
+class _Together(OperatorAround):
     """Several operators as one: each has its own columns of a block, padded to equal rows.
 
     With few rows, most of the time is overhead, which is the same for one set of rows and for many.
     """
 
     def __init__(self, operators: Sequence[KernelOperator], columns: Sequence[np.ndarray]):
-        first = operators[0]
+        n_rows = max(operator.n_rows for operator in operators)
+        super().__init__(operators[0], n_rows, max(operator.trace for operator in operators))
         self.operators = operators
         self.columns = columns
-        self.kernel = first.kernel
-        self.dtype = first.dtype
-        self.n_rows = max(operator.n_rows for operator in operators)
-        self.array, self.numpy, self.zeros = first.array, first.numpy, first.zeros
         self.vector_bytes = min(operator.vector_bytes for operator in operators)
-        self.trace = max(operator.trace for operator in operators)
 
     @classmethod
     def of(cls, operators: Sequence[KernelOperator], n_columns: int) -> _Together:
@@ -150,14 +146,13 @@ class _Together(BasisOperator):
 
     def extends(self, bandwidth: float, n_columns: int) -> bool:
         return all(
-            isinstance(operator, BasisOperator) and operator.extends(bandwidth, len(columns))
+            operator.extends(bandwidth, len(columns))
             for operator, columns in zip(self.operators, self.columns, strict=True)
         )
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
         for operator, columns in zip(self.operators, self.columns, strict=True):
             if len(columns):
-                assert isinstance(operator, BasisOperator)
                 mine = slice(columns[0], columns[-1] + 1)
                 own = steps.of(mine)
                 operator.extend(bandwidth, own)

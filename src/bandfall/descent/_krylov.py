@@ -13,7 +13,7 @@ import numpy as np
 
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
-from bandfall._products.base import BasisOperator, LanczosSteps
+from bandfall._products.base import LanczosSteps
 from bandfall._products.loops import orthogonalised
 from bandfall._typing import Array, Times
 from bandfall.descent._stopping import HORIZON
@@ -143,9 +143,7 @@ class KrylovSpace:
         self._alpha = np.zeros((self.max_dimension, n_columns))
         self._beta = np.zeros((self.max_dimension + 1, n_columns))  # after a first row of zeros
         self._eps = float(np.finfo(operator.dtype).eps)
-        self._extender: BasisOperator | None = None
-        if isinstance(operator, BasisOperator) and operator.extends(bandwidth, n_columns):
-            self._extender = operator
+        self._extends = operator.extends(bandwidth, n_columns)
         self.dimension = 0  # number of basis vectors per column that T covers
         self._absorb((velocity * inverse).T)
 
@@ -157,11 +155,11 @@ class KrylovSpace:
     def expand(self, n_steps: int = 1) -> None:
         """Take steps of one product and one dimension each, up to the largest dimension."""
         first, last = self.dimension, min(self.dimension + n_steps, self.max_dimension)
-        if self._extender is not None:
+        if self._extends:
             alpha, beta = self._alpha[first:last], self._beta[first : last + 1]
             self._matrix[:, first] = self._newest
             steps = LanczosSteps(self._matrix, first, alpha, beta, _ROUNDING * self._eps)
-            self._extender.extend(self._bandwidth, steps)
+            self._operator.extend(self._bandwidth, steps)
             self._newest, self.dimension = self._matrix[:, last], last
         while self.dimension < last:
             image = self._operator.product(self._bandwidth, self._newest.T)

@@ -15,7 +15,7 @@ from scipy import linalg
 
 from bandfall._closed_form import Spectrum, euler_filter, flow_filter, ridge_filter
 from bandfall._products import HOST, KernelOperator, check_dense_budget
-from bandfall._products.base import as_matrix, group_rows
+from bandfall._products.base import group_rows
 from bandfall._typing import ArrayLike
 from bandfall.descent import Path
 from bandfall.descent._krylov import KrylovSpace
@@ -131,7 +131,7 @@ def _lowest(
                 bound = max(0.0, float((2.0 * w - row_sums).min()))  # Gershgorin's
                 if least - bound > tolerance:  # s_min is at most any diagonal entry
                     if len(X) <= EXACT_ROWS:
-                        K = as_matrix(operator, bandwidth)
+                        K = operator.matrix(bandwidth).copy()
                         ends = {"subset_by_index": [0, 0], "eigvals_only": True}
                         estimate = float(linalg.eigh(K, overwrite_a=True, **ends)[0])
                     else:
@@ -170,7 +170,7 @@ def kernel_eigenvalues(
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
     check_dense_budget(len(X), np.dtype(np.float64), HOST.budget)
     with operator_for(X, kernel, None if weights is None else w) as operator:
-        K = as_matrix(operator, float(bandwidth))
+        K = operator.matrix(float(bandwidth)).copy()
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
     return np.maximum(values, 0.0)
 
@@ -297,7 +297,7 @@ def _images(path: Path, block: np.ndarray) -> Iterator[np.ndarray]:
             step_size, bandwidth = stage.step_size, stage.bandwidth
             n_steps = max(1, round(stage.duration / step_size)) if step_size else 0
             if wide and not 0 < n_steps <= _FEW_STEPS:
-                spectrum = Spectrum(as_matrix(operator, bandwidth))
+                spectrum = Spectrum(operator.matrix(bandwidth).copy())
                 eigenvalues = spectrum.eigenvalues
                 if step_size:
                     learned = eigenvalues * euler_filter(eigenvalues, step_size, n_steps)

@@ -9,14 +9,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("distributed")
-pytest.importorskip("sklearn.callback")
 
 from distributed.utils import key_split
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
+from bandfall._estimators.training import FitProgress
 from bandfall._products import ClusterError, dask_backend
 from bandfall._products.dask_backend import Crew, DaskBackend, DaskOperator, connect
 from bandfall._products.device import is_cluster
+from bandfall._search.clock import PathProgress
 from bandfall.descent import Flow
 from bandfall.kernels import get_kernel
 from clusters import (
@@ -59,22 +60,26 @@ def regressor(cluster, **options):
 
 
 class At:
-    """A callback that does something after some stages, and counts them."""
+    """Does something after some stages, or trials, of the fits inside this context."""
 
-    def __init__(self, **actions):
+    def __init__(self, where=(PathProgress, "reach"), **actions):
+        self.owner, self.name = where
         self.actions = {int(name.removeprefix("stage_")): do for name, do in actions.items()}
         self.n_stages = 0
 
-    def setup(self, estimator, context): ...
+    def __enter__(self):
+        self.original = getattr(self.owner, self.name)
 
-    def teardown(self, estimator, context): ...
+        def called(*arguments):
+            self.n_stages += 1
+            self.actions.get(self.n_stages, lambda: None)()
+            return self.original(*arguments)
 
-    def on_fit_task_begin(self, estimator, context): ...
+        setattr(self.owner, self.name, called)
+        return self
 
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-        self.n_stages += 1
-        self.actions.get(self.n_stages, lambda: None)()
-        return False
+    def __exit__(self, *exception):
+        setattr(self.owner, self.name, self.original)
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +133,9 @@ def test_float32_several_targets_weights_and_repeated_rows(three):
 
 def test_a_worker_is_killed_while_idle(three, expected):
     victim = three.alive[0]
-    model = regressor(three).set_callbacks(At(stage_2=lambda: three.kill(victim)))
-    assert_same_bits(model.fit(X, y).path_, expected)
+    with At(stage_2=lambda: three.kill(victim)):
+        path = regressor(three).fit(X, y).path_
+    assert_same_bits(path, expected)
 
 
 def test_a_worker_is_killed_in_the_middle_of_a_product(three):
@@ -140,10 +146,9 @@ def test_a_worker_is_killed_in_the_middle_of_a_product(three):
         wait_until(lambda: three.client.processing()[victim.address], "a busy worker")
         victim.kill()
 
-    model = regressor(three, kernel=slow_gaussian)
     killer = threading.Thread(target=kill_while_busy)
-    model.set_callbacks(At(stage_1=killer.start))
-    path = model.fit(X, y).path_
+    with At(stage_1=killer.start):
+        path = regressor(three, kernel=slow_gaussian).fit(X, y).path_
     killer.join()
     victim.wait()
     assert_same_bits(path, undisturbed)
@@ -151,8 +156,9 @@ def test_a_worker_is_killed_in_the_middle_of_a_product(three):
 
 def test_two_workers_are_killed_in_one_fit(three, expected):
     first, second = three.alive[:2]
-    kills = At(stage_2=first.kill, stage_4=second.kill)
-    assert_same_bits(regressor(three).set_callbacks(kills).fit(X, y).path_, expected)
+    with At(stage_2=first.kill, stage_4=second.kill):
+        path = regressor(three).fit(X, y).path_
+    assert_same_bits(path, expected)
 
 
 def test_a_worker_that_joins_gets_work(three, expected):
@@ -164,8 +170,8 @@ def test_a_worker_that_joins_gets_work(three, expected):
     def look():
         worked.append(three.client.run(has_computed, workers=[joined[0].address]))
 
-    joins = At(stage_2=join, stage_5=look)
-    path = regressor(three).set_callbacks(joins).fit(X, y).path_
+    with At(stage_2=join, stage_5=look):
+        path = regressor(three).fit(X, y).path_
     assert_same_bits(path, expected)
     assert worked == [{joined[0].address: True}]
     three.kill(joined[0])
@@ -175,9 +181,11 @@ def test_a_lost_scheduler_ends_the_fit_in_bounded_time(tmp_path):
     lost = Cluster(tmp_path)
     try:
         lost.grow_to(1)
-        model = regressor(lost).set_callbacks(At(stage_2=lost.scheduler.kill))
-        start = time.monotonic()
-        with pytest.raises(ClusterError, match="the Dask cluster was lost"):
+        model, start = regressor(lost), time.monotonic()
+        with (
+            At(stage_2=lost.scheduler.kill),
+            pytest.raises(ClusterError, match="the Dask cluster was lost"),
+        ):
             model.fit(X, y)
         assert time.monotonic() - start < 300  # it does not wait for ever, on busy machines either
         assert not hasattr(model, "path_")
@@ -201,8 +209,8 @@ from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegress
 address, data = sys.argv[1:]
 arrays = np.load(data)
 model = KernelDescentRegressor(device=address, **QUICK)
-model.set_callbacks(At(stage_2=lambda: os.kill(os.getpid(), signal.SIGKILL)))
-model.fit(arrays["X"], arrays["y"])
+with At(stage_2=lambda: os.kill(os.getpid(), signal.SIGKILL)):
+    model.fit(arrays["X"], arrays["y"])
 """
 
 
@@ -223,9 +231,8 @@ def test_two_fits_at_once(three, expected):
 
 
 def test_rows_are_given_back_after_an_error(three):
-    model = regressor(three).set_callbacks(At(stage_2=lambda: 1 / 0))
-    with pytest.raises(ZeroDivisionError):
-        model.fit(X, y)
+    with At(stage_2=lambda: 1 / 0), pytest.raises(ZeroDivisionError):
+        regressor(three).fit(X, y)
     wait_until(lambda: not three.held(), "rows removed from the workers")
 
 
@@ -296,12 +303,13 @@ def test_leaves_trained_on_a_cluster_are_those_trained_without(three):
     assert np.array_equal(shared.held_out_predictions_, alone.held_out_predictions_)
 
 
-def test_a_search_over_folds_survives_the_loss_of_a_worker_and_tells_callbacks(three):
+def test_a_search_over_folds_survives_the_loss_of_a_worker(three):
     classes = np.where(y > np.median(y), "high", "low")
     local = BandfallClassifier(device=None, max_rounds=0).fit(X, classes)
-    victim, trials = three.alive[0], At(stage_2=lambda: three.kill(victim))
-    model = BandfallClassifier(device=three.address, max_rounds=0).set_callbacks(trials)
-    model.fit(X, classes)
+    victim = three.alive[0]
+    model = BandfallClassifier(device=three.address, max_rounds=0)
+    with At((FitProgress, "tried"), stage_2=lambda: three.kill(victim)) as trials:
+        model.fit(X, classes)
     assert trials.n_stages > 2
     assert_allclose(model.predict_proba(X_NEW), local.predict_proba(X_NEW), atol=1e-6)
 

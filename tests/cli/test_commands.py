@@ -23,8 +23,8 @@ from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall._cli import compare, terminal, training
 from bandfall._cli.options import Choices
 from bandfall._cli.training import make_estimator
-from bandfall._estimators.base import Reports
 from bandfall._estimators.training import FitProgress
+from bandfall._search.clock import PathProgress
 from bandfall.report._columns import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 
@@ -139,7 +139,7 @@ class TestFit:
         assert done.exit_code == 0, done.output
 
     def test_ctrl_c_keeps_the_model_so_far(self, csv, tmp_path, monkeypatch):
-        press_ctrl_c(monkeypatch, Reports, "task")
+        press_ctrl_c(monkeypatch, PathProgress, "reach")
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--json")
         assert done.exit_code == 130
         assert "m holds the model found so far" in done.stderr

@@ -17,7 +17,7 @@ from bandfall import (
     KernelRidgeRegressor,
 )
 from bandfall._estimators.descent import WeightWarning
-from bandfall.descent import Euler, Path, Status
+from bandfall.descent import Euler, Status
 from problems import problem, seeds
 
 
@@ -30,78 +30,6 @@ def weighted_r2(model, X, y, weights):
     mean = np.average(y, weights=weights)
     left = np.sum(weights * (y - model.predict(X).astype(np.float64)) ** 2)
     return 1 - left / np.sum(weights * (y - mean) ** 2)
-
-
-# Warm starts ----------------------------------------------------------------------------------
-@pytest.mark.parametrize("solver", ["flow", "euler"])
-@pytest.mark.parametrize("kernel", ["gaussian", profile_of_my_own])
-def test_a_warm_start_equals_one_longer_fit(solver, kernel):
-    X, y, X_new = problem()
-    weights = np.linspace(0.5, 2.0, len(y))
-    model = KernelDescentRegressor(kernel, solver=solver, max_r2=0.8, warm_start=True)
-    model.fit(X, y, sample_weight=weights)
-    model.set_params(max_r2=0.99).fit(X, y, sample_weight=weights)
-    once = KernelDescentRegressor(kernel, solver=solver, max_r2=0.99)
-    once.fit(X, y, sample_weight=weights)
-    assert_allclose(model.predict(X_new), once.predict(X_new), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"X": 1.0}, "X"),
-        ({"y": 1e-9}, "y"),
-        ({"weights": 1.0}, "sample_weight"),
-        ({"weights": None}, "sample_weight"),
-        ({"kernel": "cauchy"}, "kernel"),
-        ({"solver": "euler"}, "solver"),
-        ({"bandwidth": 0.3}, "bandwidth"),
-    ],
-)
-def test_a_warm_start_refuses_what_it_cannot_continue(change, name):
-    X, y, _ = problem()
-    weights = np.linspace(0.5, 2.0, len(y))
-    model = KernelDescentRegressor(max_r2=0.5, warm_start=True).fit(X, y, sample_weight=weights)
-    parameters = {key: change[key] for key in change.keys() & {"kernel", "solver", "bandwidth"}}
-    rows, target = X + change.get("X", 0.0), y + change.get("y", 0.0)
-    weights = weights + change.get("weights", 0.0) if change.get("weights", 0) is not None else None
-    with pytest.raises(ValueError, match=rf"changed: .*\b{name}\b"):
-        model.set_params(**parameters).fit(rows, target, sample_weight=weights)
-
-
-def test_a_warm_start_refuses_rows_of_another_dtype():
-    X, y, _ = problem()
-    X = X.astype(np.float32)
-    model = KernelDescentRegressor(max_r2=0.5, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match=r"changed: dtype of X"):
-        model.fit(X.astype(np.float64), y)
-
-
-def test_a_lower_floor_starts_anew_at_the_bandwidth_given():
-    X, y, X_new = problem()
-    model = KernelDescentRegressor(bandwidth=0.4, min_bandwidth=0.4, max_r2=0.9, warm_start=True)
-    model.fit(X, y).set_params(min_bandwidth=0.05).fit(X, y)
-    once = KernelDescentRegressor(bandwidth=0.4, min_bandwidth=0.05, max_r2=0.9).fit(X, y)
-    assert_allclose(model.path_.log.bandwidth, once.path_.log.bandwidth)
-    assert_allclose(model.predict(X_new), once.predict(X_new), atol=1e-6)
-
-
-def test_a_warm_start_goes_on_with_the_new_step_size():
-    X, y, _ = problem()
-    model = KernelDescentRegressor(solver="euler", max_r2=0.5, warm_start=True).fit(X, y)
-    n_steps = len(model.path_.log)
-    model.set_params(solver=Euler(0.005), max_r2=0.9).fit(X, y)
-    assert_allclose(model.path_.log.duration[:n_steps], 0.01)
-    assert_allclose(model.path_.log.duration[n_steps:], 0.005)
-    assert model.path_.truncate(r2=0.4).stages[0].step_size == 0.01
-
-
-def test_a_warm_start_predicts_nothing(monkeypatch):
-    """What the targets were is known, not predicted at n² S kernel evaluations."""
-    X, y, _ = problem()
-    model = KernelDescentRegressor(max_r2=0.5, warm_start=True).fit(X, y)
-    monkeypatch.setattr(Path, "evaluate", None)
-    assert model.set_params(max_r2=0.9).fit(X, y).path_.r2 >= 0.9
 
 
 # Held-out rows --------------------------------------------------------------------------------

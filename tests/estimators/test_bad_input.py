@@ -183,8 +183,8 @@ def test_solvers(solver):
 def test_flags():
     with pytest.raises(TypeError, match=r"'fit_intercept'.* must be .*'bool'.*Got 'yes'"):
         KernelRidgeRegressor(fit_intercept="yes").fit(X, Y)
-    with pytest.raises(TypeError, match=r"'warm_start'.* must be .*'bool'.*Got 1"):
-        KernelDescentRegressor(warm_start=1).fit(X, Y)
+    with pytest.raises(TypeError, match=r"'fit_intercept'.* must be .*'bool'.*Got 1"):
+        KernelRidgeRegressor(fit_intercept=1).fit(X, Y)
 
 
 @pytest.mark.parametrize(

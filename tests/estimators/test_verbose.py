@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators.base import Reports
 from bandfall._estimators.training import FitProgress
 from bandfall._search.clock import Clock, observed_by
 from bandfall._targets import Numbers
@@ -60,7 +59,7 @@ def test_what_was_cut_short_is_printed(capsys, no_least_time):
 
 
 def progress_of(clock, verbose=0):
-    return FitProgress(Reports(BandfallRegressor(), X, Y), verbose, Numbers, clock)
+    return FitProgress(verbose, Numbers, clock)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,16 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallClassifier, BandfallRegressor
+from bandfall._estimators.training import FitProgress
 from bandfall._files import dump_bytes, load_bytes
+from bandfall._fitting import members
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search.clock import FINAL_FITS, Clock, work
 from bandfall._search.pace import path_seconds
 from bandfall._search.rows import Encoded, Rows
 from bandfall.descent import Status
+from shell import press_ctrl_c
 
 pytestmark = pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
 
@@ -169,59 +172,36 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):
     assert np.all(np.isfinite(model.predict(rows[0])))
 
 
-class Enough:
-    """A callback that wants the fit to end after some tasks, as Ctrl-C does."""
-
-    def __init__(self, n_tasks):
-        self.n_left = n_tasks
-
-    def setup(self, estimator, context): ...
-
-    def teardown(self, estimator, context): ...
-
-    def on_fit_task_begin(self, estimator, context, **_): ...
-
-    def on_fit_task_end(self, estimator, context, **_):
-        self.n_left -= 1
-        return self.n_left == 0
+@pytest.mark.parametrize("where", [(FitProgress, "tried"), (members, "_fit_member")])
+def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypatch, where):
+    """Whether in the search or in the first of the final fits, which may take an hour."""
+    press_ctrl_c(monkeypatch, *where)
+    model = Timed(max_rounds=1, n_jobs=1)
+    model.settings, model.clock = {"probed_rows": 100}, partial(Clock, fewest_rows=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*rows)
+    assert len(model.members_) == 1
+    assert len(model.path_.X) == 100
+    assert model.path_.status is not Status.INTERRUPTED
+    assert any("trained on 100 of 120 rows" in what for what in model.skipped_)
 
 
-def interrupted_after(rows, n_tasks):
+def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypatch):
+    fit_member, fitted = members._fit_member, []
+
+    def second_is_interrupted(*arguments):
+        if fitted:
+            raise KeyboardInterrupt
+        fitted.append(fit_member(*arguments))
+        return fitted[0]
+
+    monkeypatch.setattr(members, "_fit_member", second_is_interrupted)
     model = Timed(max_rounds=1, n_jobs=1)
     model.settings = {"probed_rows": 100}
-    model.clock = partial(Clock, fewest_rows=0)
-    pytest.importorskip("sklearn.callback")
-    model.set_callbacks(Enough(n_tasks))
-    return model.fit(*rows)
-
-
-def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows):
-    """Whether in the search or in the first of the final fits, which may take an hour."""
-    whole = interrupted_after(rows, 10**9)
-    assert len(whole.path_.X) == 120
-    n_trials = (
-        10**9
-        - whole._skl_callbacks[0].n_left
-        - sum(len(member.path.bandwidths) for member in whole.members_)
-    )
-    for n_tasks in (2, n_trials // 2):
-        model = interrupted_after(rows, n_tasks)
-        assert len(model.members_) == 1
-        assert len(model.path_.X) == 100
-        assert model.path_.status is not Status.INTERRUPTED
-        assert any("trained on 100 of 120 rows" in what for what in model.skipped_)
-
-
-def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept():
-    rows = make_friedman1(120, n_features=5, noise=1.0, random_state=1)
-    whole = interrupted_after(rows, 10**9)
-    n_tasks = 10**9 - whole._skl_callbacks[0].n_left
-    n_stages = len(whole.members_[-1].path.bandwidths)
-    assert n_stages > 2  # or there is nothing to interrupt
-    model = interrupted_after(rows, n_tasks - n_stages // 2)
-    assert 0 < len(model.members_) < len(whole.members_)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*make_friedman1(120, n_features=5, noise=1.0, random_state=1))
+    assert [member.path for member in model.members_] == [fitted[0].path]
     assert len(model.path_.X) == 120
-    assert model.path_.status is not Status.INTERRUPTED
     assert any("left out of the average" in what for what in model.skipped_)
 
 

@@ -23,9 +23,9 @@ from bandfall import (
 )
 from bandfall._cli import compare
 from bandfall._estimators import training
-from bandfall._estimators.base import Reports
 from bandfall._estimators.training import FitProgress
 from bandfall._explore.page import WhatIf, render_explorer
+from bandfall._search.clock import PathProgress
 from bandfall.descent import Flow
 from bandfall.report import report_on
 from bandfall.report._columns import LabelledRows
@@ -516,7 +516,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("choice", ["auto", "kgdd"])
     def test_ctrl_c_while_training_reports_on_the_model_so_far(self, tmp_path, monkeypatch, choice):
-        where = (FitProgress, "tried") if choice == "auto" else (Reports, "task")
+        where = (FitProgress, "tried") if choice == "auto" else (PathProgress, "reach")
         press_ctrl_c(monkeypatch, *where)
         frame().to_csv(tmp_path / "d.csv", index=False)
         arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html", "--no-rivals")

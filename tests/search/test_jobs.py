@@ -1,5 +1,6 @@
 """Tasks of a search over threads."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallRegressor
+from bandfall._estimators.training import FitProgress
 from bandfall._search import jobs
 from bandfall._threads import FEW_ROWS, _blas_pools
 
@@ -69,29 +71,17 @@ def test_no_thread_is_at_work_after_an_error(error):
     assert blas_threads() == before
 
 
-def test_a_fit_that_fails_leaves_no_thread_behind():
-    class Failing:
-        """A callback that fails at the third trial."""
+def test_a_fit_that_fails_leaves_no_thread_behind(monkeypatch):
+    n_trials = itertools.count(1)
 
-        n_left = 3
-
-        def setup(self, estimator, context): ...
-
-        def teardown(self, estimator, context): ...
-
-        def on_fit_task_begin(self, estimator, context): ...
-
-        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
-            self.n_left -= 1
-            if self.n_left == 0:
-                raise Wrong
-            return False
+    def fails(*_):
+        if next(n_trials) == 3:
+            raise Wrong
 
     X = np.random.default_rng(0).normal(size=(400, 3))
-    pytest.importorskip("sklearn.callback")
-    model = BandfallRegressor(n_jobs=3).set_callbacks(Failing())
+    monkeypatch.setattr(FitProgress, "tried", fails)
     before = blas_threads()
     with pytest.raises(Wrong):
-        model.fit(X, np.sin(2 * X[:, 0]))
+        BandfallRegressor(n_jobs=3).fit(X, np.sin(2 * X[:, 0]))
     assert not [one for one in threading.enumerate() if one.name.startswith("bandfall-search")]
     assert blas_threads() == before

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from numbers import Integral, Real
@@ -49,9 +48,7 @@ from bandfall._targets.numbers import prediction_dtype
 from bandfall._typing import (
     Array,
     ArrayLike,
-    Estimator,
     RandomLike,
-    State,
     TableLike,
     Unchecked,
     Weights,
@@ -60,17 +57,6 @@ from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 
 T = TypeVar("T")
-
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # older versions of scikit-learn have no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """An estimator without callbacks."""
-
-    def with_callbacks(method: T) -> T:
-        """The method itself."""
-        return method
 
 
 class _Number(Interval):
@@ -143,38 +129,6 @@ class TrainingData(NamedTuple):
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         return TrainingData(self.X[rows], self.y[rows], weights)
-
-
-class Reports:
-    """Reports the tasks of a fit to the estimator's callbacks, together with X and y."""
-
-    def __init__(self, estimator: Estimator, X: TableLike, y: ArrayLike) -> None:
-        self._estimator = estimator
-        self._data = {"X": X, "y": y}
-        self._context = None
-        if hasattr(estimator, "_init_callback_context"):
-            self._context = estimator._init_callback_context(max_subtasks=None)
-            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
-
-    def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
-        """Report the end of a task; True if a callback ends the fit.
-
-        `state` returns the fitted attributes so far.
-        """
-        if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
-            return False
-        task = self._context.subcontext(task_name=name)
-        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        return task.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=state, **self._data
-        )
-
-    def finish(self, state: Callable[[], State]) -> None:
-        """Report the end of the fit; `state` returns the fitted attributes."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(
-                estimator=self._estimator, reconstruction_attributes=state, **self._data
-            )
 
 
 class Surface(BaseEstimator):

@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import field, replace
-from functools import partial
 from typing import Annotated, Self
 
 import numpy as np
@@ -17,29 +16,25 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from bandfall._checks import warn_caller
 from bandfall._estimators.base import (
     R2,
-    CallbackSupportMixin,
     Device,
-    Flag,
     KernelRegressor,
     NotNegative,
     Positive,
-    Reports,
     Seed,
     TrainingData,
     estimator,
     number,
     validated,
-    with_callbacks,
 )
 from bandfall._estimators.view import Story
 from bandfall._products import check_device
-from bandfall._typing import ArrayLike, State
-from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
+from bandfall._typing import ArrayLike
+from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
 from bandfall.descent._front import TrainingFront, Watcher
 from bandfall.descent._schedules import MinimumSpeed, Schedule
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels._kernel import Kernel, get_kernel
+from bandfall.kernels._kernel import get_kernel
 
 _MIN_MEAN_WEIGHT = 0.1
 _FLOAT32_WEIGHTS = 1e6  # largest ratio of weights that float32 resolves
@@ -51,7 +46,7 @@ class WeightWarning(UserWarning):
 
 
 @estimator
-class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
+class KernelDescentRegressor(KernelRegressor):
     """Kernel regression whose bandwidth falls to zero while it trains (KGD-D).
 
     By default the gradient flow, the limit of Algorithm 1 for small steps, is followed exactly;
@@ -95,10 +90,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         Share of rows held out; the path is cut after the stage that predicts them best.
     random_state : int, RandomState or None, default=None
         Seed for choosing the held-out rows.
-    warm_start : bool, default=False
-        Continue the path of an earlier fit on the same rows (X, y, weights) with the same
-        kernel, start bandwidth and kind of solver, after raising `max_r2` or `max_time` or lowering
-        `min_bandwidth`; equal to one longer fit. Other parameters apply from here on.
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
     device : {None, "auto", "cpu", "cuda", "cuda:N", "dask"} or address, default=None
@@ -145,14 +136,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     solver: Annotated[str | Solver, StrOptions({"flow", "euler"}), HasMethods("run")] = "flow"
     validation_fraction: Annotated[float | None, number(0, 1, closed="neither"), None] = None
     random_state: Seed = None
-    warm_start: Flag = False
     device: Device = None
 
     path_: Path = field(init=False)
     n_iter_: int = field(init=False)
     validation_errors_: np.ndarray = field(init=False)
 
-    @with_callbacks
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train until `max_r2` or `max_time` is reached or R² stalls; see ``path_.status``.
@@ -173,16 +162,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
-        reports = Reports(self, X, y)
         held_out, latest, pressed = None, None, False
-        shown = PathProgress(float(self.max_r2))
+        progress = PathProgress(float(self.max_r2))
         if self.validation_fraction is not None:
             data, held_out = self._hold_out(data, self.validation_fraction)
 
-        def ended(progress: TrainingFront) -> bool:
+        def ended(front: TrainingFront) -> bool:
             nonlocal latest
-            latest, shown.r2 = progress, progress.r2
-            return reports.task("stage", lambda: _fitted_state(progress.path()))
+            latest = front
+            progress.reach(front.r2)
+            return False
 
         try:
             path = self._train(data, ended)
@@ -193,8 +182,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         latest = None  # which holds the kernel matrices of the training
         if held_out is not None:
             path, self.validation_errors_ = self._best_stage(path, held_out)
-        self.__dict__.update(_fitted_state(path))
-        reports.finish(partial(_fitted_state, path))
+        self.path_, self.n_iter_ = path, max(1, len(path.log))
         if pressed:
             raise KeyboardInterrupt
         self._warn_of_end(path)
@@ -222,37 +210,23 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         warn_caller(message, ConvergenceWarning)
 
     def _train(self, data: TrainingData, watcher: Watcher) -> Path:
-        """Train a path on these rows, or continue an earlier one."""
-        solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
+        solver, backend = get_solver(self.solver), self._backend(len(data.X))
         schedule = self.schedule or MinimumSpeed(
             float(self.min_speed), float(solver.shrink), float(self.min_bandwidth)
         )
         max_time = math.inf if self.max_time is None else float(self.max_time)
-        stopping = Stopping(float(self.max_r2), max_time)
-        bandwidth = None if self.bandwidth is None else float(self.bandwidth)
-        backend = self._backend(len(data.X))
-        how: State = {"schedule": schedule, "stopping": stopping, "backend": backend}
-        how["watcher"] = watcher
-        problem = data, kernel, solver, bandwidth
-        previous = None
-        if self.warm_start and hasattr(self, "path_"):
-            previous = self.path_
-            if changed := _differences(previous, *problem):
-                raise ValueError(
-                    "warm_start=True continues the fitted path, which needs the same X, y, "
-                    "sample_weight, kernel, solver and start bandwidth as before (changed: "
-                    f"{', '.join(changed)}); use warm_start=False to start again"
-                )
-        if previous is None:
-            weights = data.weights
-            return fit_path(
-                data.X, data.y, kernel, solver=solver, bandwidth=bandwidth, weights=weights, **how
-            )
-        if previous.r2 > stopping.max_r2:
-            previous = previous.truncate(r2=stopping.max_r2, backend=backend)
-        if previous.time > max_time:
-            previous = previous.truncate(time=max_time, backend=backend)
-        return resume_path(previous.replace(solver=solver), **how)
+        return fit_path(
+            data.X,
+            data.y,
+            get_kernel(self.kernel),
+            solver=solver,
+            schedule=schedule,
+            stopping=Stopping(float(self.max_r2), max_time),
+            bandwidth=None if self.bandwidth is None else float(self.bandwidth),
+            weights=data.weights,
+            backend=backend,
+            watcher=watcher,
+        )
 
     def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
         """Split rows into training rows and held-out rows."""
@@ -318,27 +292,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "
                 f"bandwidth={self.bandwidth!r}"
             )
-
-
-def _differences(
-    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, bandwidth: float | None
-) -> list[str]:
-    """Names of the data and settings in which a path differs from those of a fit."""
-    same = {
-        "X": np.array_equal(path.X, data.X),
-        "dtype of X": path.X.dtype == data.X.dtype,
-        "kernel": path.kernel == kernel,
-        "solver": type(path.solver) is type(solver),
-        "bandwidth": path.start_bandwidth == bandwidth,
-        "sample_weight": np.array_equal(np.asarray(path.weights), np.asarray(data.weights)),
-        "y": np.array_equal(path.y, data.y),
-    }
-    return [name for name in same if not same[name]]
-
-
-def _fitted_state(path: Path) -> State:
-    """Fitted attributes with which callbacks make a copy that predicts with this path."""
-    return {"path_": path, "n_iter_": max(1, len(path.log))}
 
 
 def _wide_enough(data: TrainingData) -> TrainingData:

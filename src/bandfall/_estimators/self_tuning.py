@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bandfall._checks import ShapeChecker, check_instance, check_positions, check_sizes, warn_caller
 from bandfall._estimators.base import (
-    CallbackSupportMixin,
     Count,
     Jobs,
     NumbersRegressor,
@@ -25,7 +24,6 @@ from bandfall._estimators.base import (
     count,
     estimator,
     number,
-    with_callbacks,
 )
 from bandfall._estimators.input import new_table
 from bandfall._estimators.view import Story, text_of
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class SelfTuning(CallbackSupportMixin, Storable):
+class SelfTuning(Storable):
     """Fits an average of paths that held-out rows choose; `target_kind` says what is predicted."""
 
     target_kind: ClassVar[type[Target]]
@@ -81,7 +79,6 @@ class SelfTuning(CallbackSupportMixin, Storable):
     # Indices of the rows that were used; None for all.
     _used_rows: np.ndarray | None = field(init=False, default=None)
 
-    @with_callbacks
     def fit(
         self,
         X: ArrayLike,
@@ -375,8 +372,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
         over folds). ``pandas.DataFrame(selection_)`` makes a table.
     skipped_ : list of str
-        Trials, members or rows that were left out because of `max_seconds` or because a callback
-        ended the search; empty otherwise.
+        Trials, members or rows that were left out because of `max_seconds` or Ctrl-C.
     leaks_ : dict of str to str
         Features that predict held-out rows almost alone, each with a sentence that `fit` warns of.
     feature_importances_ : ndarray of shape (n_features,)

@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bandfall._checks import warn_caller
-from bandfall._estimators.base import Reports
 from bandfall._estimators.input import (
     TrainingTable,
     as_numpy,
@@ -40,7 +39,7 @@ from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
 from bandfall._targets.losses import evidence_weights
 from bandfall._threads import blas_threads_for
-from bandfall._typing import ArrayLike, State, TableLike, Weights
+from bandfall._typing import ArrayLike, TableLike, Weights
 from bandfall.kernels._kernel import Kernel, get_kernel
 from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
@@ -88,8 +87,7 @@ def train(
     class_weight = getattr(model, "class_weight", None)
     X = as_numpy(X, model.memory_budget)
     y, sample_weight, groups, time = map(as_numpy, (y, sample_weight, groups, time))
-    reports = Reports(model, X, y)
-    progress = FitProgress(reports, model.verbose, model.target_kind, clock)
+    progress = FitProgress(model.verbose, model.target_kind, clock)
     fitted = copy.copy(model)  # an interrupted fit leaves the model as it was
     given = training_table(
         fitted, model.target_kind, X, y, sample_weight, groups, time, class_weight
@@ -103,7 +101,7 @@ def train(
         target, rows, encoders = _encoded_rows(fitted, used, seconds, clock)
         tuned = _search(fitted, target, rows, used.groups is not None, kernels, progress)
         rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
-        members, tuned = fit_members(rows, tuned, clock, progress.interrupted)
+        members, tuned = fit_members(rows, tuned, clock)
         fitted.skipped_ = clock.skipped
         if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
             _warn_if_useless(tuned, rows)
@@ -115,7 +113,6 @@ def train(
                 _summarise(fitted, target, rows, encoders, members, tuned, clock)
     model.__dict__.update(vars(fitted))
     progress.ended(model.skipped_)
-    reports.finish(lambda: _fitted_state(model))
     if clock.pressed:
         raise KeyboardInterrupt
     if clock.left_out and not clock.interrupted:
@@ -138,12 +135,6 @@ def _chosen_kernels(model: SelfTuning) -> tuple[Kernel, ...] | None:
     if not chosen:
         raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
     return chosen
-
-
-def _fitted_state(model: SelfTuning) -> State:
-    """Fitted attributes, with which callbacks make a copy that predicts."""
-    kept = {*model.get_params(), "_skl_callbacks"}
-    return {name: value for name, value in vars(model).items() if name not in kept}
 
 
 def _encoding_seconds(table: Table, clock: Clock) -> float:
@@ -340,17 +331,17 @@ def _summarise(
 
 
 class FitProgress:
-    """Reports a search to callbacks, and prints lines to standard error.
+    """Prints the progress of a search to standard error.
 
     With `verbose` 1 it prints every improvement, with 2 every trial. It also prints the progress
     whenever nothing else was printed for two seconds.
     """
 
-    def __init__(self, reports: Reports, verbose: int, target: type[Target], clock: Clock) -> None:
+    def __init__(self, verbose: int, target: type[Target], clock: Clock) -> None:
         self.clock = clock
-        self._reports, self._verbose, self._target = reports, int(verbose), target
+        self._verbose, self._target = int(verbose), target
         self._start = self._last = monotonic()
-        self._least, self._n_trials, self._over = math.inf, 0, False
+        self._least, self._n_trials = math.inf, 0
         self._lock = threading.RLock()  # encodings are searched in parallel
         self._ended = threading.Event()
 
@@ -382,11 +373,7 @@ class FitProgress:
             better, self._least = trial.loss < self._least, min(trial.loss, self._least)
             if self._verbose > (not better):
                 self._say(self._words(trial, better))
-        return self._asked("trial")
-
-    def interrupted(self) -> bool:
-        """True if the fit should end; called after every stage of a long path."""
-        return self._asked("stage")
+        return self.clock.interrupted
 
     def chosen(self, tuned: Tuned, n_rows: int) -> None:
         """The search is over; the chosen models are fitted to all rows next."""
@@ -400,11 +387,6 @@ class FitProgress:
         for what in skipped:
             self._say(f"skipped: {what}")
         self._say("done")
-
-    def _asked(self, task: str) -> bool:
-        """Report a task; True if a callback or Ctrl-C has asked the fit to end."""
-        self._over = self._reports.task(task) or self._over
-        return self._over or self.clock.interrupted
 
     def _break_silence(self) -> None:
         while not self._ended.wait(0.25):

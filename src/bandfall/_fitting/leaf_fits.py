@@ -35,14 +35,7 @@ class Fitted(NamedTuple):
     held_out: np.ndarray | None = None
 
 
-def fit_leaves(
-    part: Part,
-    trial: Trial,
-    Z: np.ndarray,
-    root: np.ndarray,
-    clock: Clock,
-    interrupted: Callable[[], bool],
-) -> Fitted:
+def fit_leaves(part: Part, trial: Trial, Z: np.ndarray, root: np.ndarray, clock: Clock) -> Fitted:
     """Fit metric and path to the training rows of a part, leaf by leaf, on workers if possible.
 
     After the clock, the remaining leaves are trained on some of their rows. After an interrupt,
@@ -53,7 +46,11 @@ def fit_leaves(
     partition, leaves = divided.leaves(rows.leaf_rows)
     entries = PATH * rows.final_share(len(part)) * len(part) ** 2
     entries /= sum(len(numbers) ** 2 for numbers in leaves)
+    after_an_interrupt = clock.interrupted  # leaves are then trained to the end
     helpers = rows.backend.helpers(LeafTrainer(rows.backend.budget))
+
+    def interrupted() -> bool:
+        return clock.interrupted and not after_an_interrupt
 
     def one(numbers: np.ndarray) -> FittedLeaf:
         share = entries * len(numbers) ** 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,22 +38,15 @@ def default_choice(n_rows: int) -> Tuned:
     return Tuned([(trial, 1.0)], nothing, np.zeros((0, 1)), [], {})
 
 
-def fit_members(
-    rows: Rows,
-    tuned: Tuned,
-    clock: Clock | None = None,
-    interrupted: Callable[[], bool] = lambda: False,
-) -> tuple[list[Member], Tuned]:
+def fit_members(rows: Rows, tuned: Tuned, clock: Clock | None = None) -> tuple[list[Member], Tuned]:
     """Fit the chosen models to all rows; return them and the (possibly reduced) choice.
 
     Metrics are those of the search. If time is short, the lightest members are left out of the
-    average; if even the heaviest takes too long, it is fitted to fewer rows. `interrupted` is
-    called after every stage of a long fit. Once it returns True, the model consists of the finished
-    members or, if there are none, of the heaviest, fitted to so few rows that it takes seconds.
+    average; if even the heaviest takes too long, it is fitted to fewer rows. After Ctrl-C, the
+    model consists of the finished members or, if there are none, of the heaviest, fitted to so
+    few rows that it takes seconds.
     """
     clock = clock or Clock()
-    if len(rows) > rows.settings.probed_rows and interrupted():
-        clock.end()
     plan = _planned(rows, tuned, clock)
     rows, everything = plan.rows, Part(plan.rows, plan.train, np.arange(0))
     trials = [trial for trial, _ in tuned.members[: plan.n_members]]
@@ -65,14 +58,9 @@ def fit_members(
             break
         try:
             root = root_of(tuned, everything, trial)
-            one = _fit_member(everything, trial, root, clock, interrupted)
+            one = _fit_member(everything, trial, root, clock)
         except KeyboardInterrupt:
             clock.press()
-            if fitted:
-                break
-            return fit_members(rows, tuned, clock)
-        if one.path.status is Status.INTERRUPTED and interrupted():
-            clock.end()
             if fitted:
                 break
             return fit_members(rows, tuned, clock)
@@ -196,7 +184,7 @@ class WorkerMembers(WorkerParts):
     def member(self, trial: Trial, root: np.ndarray) -> Fitted:
         """Train one member."""
         (part,) = self.parts([0])
-        return _fit_member(part, trial, root, Clock(), lambda: False)
+        return _fit_member(part, trial, root, Clock())
 
 
 def root_of(tuned: Tuned, part: Part, trial: Trial) -> np.ndarray:
@@ -206,28 +194,17 @@ def root_of(tuned: Tuned, part: Part, trial: Trial) -> np.ndarray:
     return roots_of(known, key, [part])[0]
 
 
-def _fit_member(
-    part: Part,
-    trial: Trial,
-    root: np.ndarray,
-    clock: Clock,
-    interrupted: Callable[[], bool],
-) -> Fitted:
+def _fit_member(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitted:
     """Metric and path over the training rows of a part."""
-    # Small fits are not interrupted: they are quick, and a path cut off at once is no model.
-    timed = clock.bounded and not clock.interrupted
-    rows = part.rows
-    watched = timed or len(part) > rows.settings.probed_rows
+    rows, timed = part.rows, clock.bounded and not clock.interrupted
 
     def fit(X: np.ndarray) -> Path:
-        watcher = (
-            (lambda _: clock.left <= -rows.settings.grace or interrupted()) if watched else None
-        )
+        watcher = (lambda _: clock.left <= -rows.settings.grace) if timed else None
         return fit_member_path(rows, part.train, X, trial, watcher)
 
     Z, _ = part.columns(trial.candidate.encoding)
     if len(part) > rows.leaf_rows:
-        return fit_leaves(part, trial, Z, root, clock, interrupted)
+        return fit_leaves(part, trial, Z, root, clock)
     with clock.task(FINAL_FITS, PATH * len(part) ** 2):
         path = fit(scaled(Z, root))
         if needs_digits(path, trial, rows.settings):

@@ -305,16 +305,20 @@ class PathProgress:
     Examples
     --------
     >>> progress = PathProgress(0.999)
-    >>> progress.r2 = 0.9
+    >>> progress.reach(0.9)
     >>> round(progress.share(), 3)
     0.333
     """
 
     def __init__(self, max_r2: float):
-        self.r2, self._left = 0.0, max(1.0 - max_r2, 1e-4)
+        self._r2, self._left = 0.0, max(1.0 - max_r2, 1e-4)
         _announce(self)
+
+    def reach(self, r2: float) -> None:
+        """Note the R² at the end of a stage."""
+        self._r2 = r2
 
     def share(self) -> float:
         """Share of the training that is done, 0 to 1."""
-        left = min(max(1.0 - self.r2, self._left), 1.0)
+        left = min(max(1.0 - self._r2, self._left), 1.0)
         return math.log(left) / math.log(self._left) if self._left < 1.0 else 1.0

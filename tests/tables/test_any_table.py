@@ -8,7 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bandfall._files.codec import decode, encode
-from bandfall.tables import CATEGORIES, NUMBERS, TableEncoder, prepare_table, read_table
+from bandfall.tables import TableEncoder, prepare_table, read_table
+from bandfall.tables._encoder import CATEGORIES
+from bandfall.tables._numbers import NUMBERS
 
 # Any text at all, and text of the characters that numbers and dates are made of.
 texts = st.text(max_size=6) | st.text(st.sampled_from("0123456789.,:-/ %eTZ"), max_size=10)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bandfall.tables import CATEGORIES
+from bandfall.tables._categories import TargetMeanAndSize
 from bandfall.tables._table import categories
 
 
@@ -11,7 +11,7 @@ def test_rare_levels_share_a_mean():
     """Targets that depend on the frequency of a level alone."""
     names = [f"rare{i}" for i in range(200)] + ["often"] * 200
     y = np.array([1.0] * 200 + [0.0] * 200)[:, None]
-    encoding, encoded = CATEGORIES["sizes"].learn(0, categories(names, declared=True), y)
+    encoding, encoded = TargetMeanAndSize.learn(0, categories(names, declared=True), y)
     assert encoding.suffixes == ["mean", "size"]
     # Deviations of the mean in standard deviations: 1 and −1.
     np.testing.assert_allclose(encoded[:200, 1], 1.0, atol=0.2)
@@ -26,7 +26,7 @@ def test_rare_levels_share_a_mean():
 def test_sizes_count_the_other_rows():
     """⌊log₂(1 + c)⌋ of c other rows, for training rows and new ones alike."""
     names = ["a"] * 8 + ["b"] * 3 + ["c"]
-    encoding, _ = CATEGORIES["sizes"].learn(0, categories(names), np.arange(12.0)[:, None])
+    encoding, _ = TargetMeanAndSize.learn(0, categories(names), np.arange(12.0)[:, None])
     assert dict(zip(encoding.levels, encoding.sizes.tolist(), strict=True)) == {
         "a": 3,
         "b": 2,
@@ -39,9 +39,8 @@ def test_sizes_count_the_other_rows():
 
 def test_fields_that_do_not_fit_are_refused():
     names = ["a"] * 8 + ["b"] * 3
-    one, _ = CATEGORIES["sizes"].learn(0, categories(names), np.arange(11.0)[:, None])
-    cls = CATEGORIES["sizes"]
+    one, _ = TargetMeanAndSize.learn(0, categories(names), np.arange(11.0)[:, None])
     with pytest.raises(ValueError, match="sizes"):
-        cls(0, one.levels, one.means, one.sizes[:1], one.by_size)
+        TargetMeanAndSize(0, one.levels, one.means, one.sizes[:1], one.by_size)
     with pytest.raises(ValueError, match="sizes"):
-        cls(0, one.levels, one.means, one.sizes + 9, one.by_size)
+        TargetMeanAndSize(0, one.levels, one.means, one.sizes + 9, one.by_size)

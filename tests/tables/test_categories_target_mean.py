@@ -56,7 +56,7 @@ def test_few_rows_are_drawn_to_the_mean():
     column = categories(["a"] * 50 + ["b"] * 50 + ["c"])
     encoding, _ = TargetMean.learn(0, column, y)
     plain = (y[-1] - y.mean()) / y.std()
-    assert 0 < encoding.means[encoding.index["c"], 0] / plain[0] < 0.9
+    assert 0 < encoding.means[encoding.levels.index("c"), 0] / plain[0] < 0.9
 
 
 def test_weights_are_rows():
@@ -65,7 +65,7 @@ def test_weights_are_rows():
     rows = np.repeat(np.arange(60), weights)
     weighted, _ = TargetMean.learn(0, column, y, weights.astype(float))
     repeated, _ = TargetMean.learn(0, column.take(rows), y[rows])
-    places = [repeated.index[level] for level in weighted.levels]
+    places = [repeated.levels.index(level) for level in weighted.levels]
     np.testing.assert_allclose(weighted.means, repeated.means[places], rtol=0.1, atol=0.02)
 
 

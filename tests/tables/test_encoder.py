@@ -6,16 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall.tables import (
-    NUMBERS,
-    TableEncoder,
-    encode_all,
-    prepare_table,
-    read_table,
-)
-from bandfall.tables import (
-    _text as text,
-)
+from bandfall.tables import TableEncoder, prepare_table, read_table
+from bandfall.tables import _text as text
+from bandfall.tables._encoder import encode_all
+from bandfall.tables._numbers import NUMBERS
 
 
 def fitted(data, **settings):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bandfall.tables import NUMBERS, TableEncoder
+from bandfall.tables import TableEncoder
+from bandfall.tables._numbers import NUMBERS
 from onnx_graphs import run_form
 
 
@@ -156,10 +157,11 @@ def test_it_is_made_of_its_stored_fields(name):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_it_takes_as_many_columns_as_it_learned(name):
-    encoding = learned(name, numbers(0))
-    assert encoding.takes(4)
-    assert not encoding.takes(3)
+def test_it_fits_as_many_columns_as_it_learned(name):
+    encoder = TableEncoder(name)
+    encoder.fit_transform(numbers(0)[:, :3])
+    with pytest.raises(ValueError, match="learned from another number of columns"):
+        dataclasses.replace(encoder.fitted, scaling=learned(name, numbers(0)))
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -7,7 +7,9 @@ import pytest
 
 from bandfall._files.codec import decode, encode
 from bandfall._files.container import ModelFileError
-from bandfall.tables import CATEGORIES, NUMBERS, TableEncoder, read_table
+from bandfall.tables import TableEncoder, read_table
+from bandfall.tables._encoder import CATEGORIES
+from bandfall.tables._numbers import NUMBERS
 
 
 def table(n=60, seed=0):

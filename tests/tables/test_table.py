@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bandfall.tables import Table, is_frame, read_table
+from bandfall.tables import Table, read_table
+from bandfall.tables._table import is_frame
 
 
 def kinds(X):

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bandfall.tables._text import (
-    doubtful,
     is_ambiguous_date,
     is_number,
     read,
@@ -166,5 +165,3 @@ def test_a_number_in_both_styles():
     with usual_style("comma"):
         assert style_of("number", ["41.435", "950"]) == "comma"
         assert style_of("number", ["1.5"]) == "point"
-    assert doubtful(["950", "41.435"]) == "41.435"
-    assert doubtful(["1.5", "41.435"]) == doubtful(["950"]) == ""

@@ -25,8 +25,8 @@ from bandfall._estimators.view import feature_names_of, last_step
 from bandfall._files import ModelFile
 from bandfall._typing import Estimator, JsonDict, Unchecked
 from bandfall.report._columns import kind_of, series_of
-from bandfall.tables import Column, read_table
-from bandfall.tables._table import KINDS, categories
+from bandfall.tables import read_table
+from bandfall.tables._table import KINDS, Column, categories
 
 
 def model_notes(trained: Trained) -> JsonDict:

@@ -30,8 +30,8 @@ from bandfall._targets import Target
 from bandfall._targets.losses import training_weights
 from bandfall._targets.numbers import check_variation
 from bandfall._typing import Array, ArrayLike, Estimator, JsonDict, TableLike, Weights
-from bandfall.tables import Table, is_frame, prepare_table, read_table
-from bandfall.tables._table import is_missing
+from bandfall.tables import Table, prepare_table, read_table
+from bandfall.tables._table import is_frame, is_missing
 
 if TYPE_CHECKING:
     import torch

@@ -31,9 +31,10 @@ from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
 from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
 from bandfall.descent._sum import KernelSum
-from bandfall.tables import CATEGORIES, NUMBERS, FittedEncoding, Schema, TableEncoder
-from bandfall.tables._categories import TargetMeanAndSize
-from bandfall.tables._numbers import Cycles
+from bandfall.tables import Schema, TableEncoder
+from bandfall.tables._categories import OneHot, TargetMean, TargetMeanAndSize
+from bandfall.tables._fitted import FittedEncoding
+from bandfall.tables._numbers import NUMBERS, Cycles
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._table import LARGEST, Reading
 
@@ -177,9 +178,8 @@ for _part, _check in _CHECKS.items():
 # These check their fields when they are made.
 for _part in (
     *(Plan, Flow, Euler, Constant, Geometric, MinimumSpeed, Candidate, Member, Link, Numbers),
-    *(Classes, Intervals, FittedEncoding, Schema, Reading, Cycles, PairMean, TargetMeanAndSize),
-    *NUMBERS.values(),
-    *CATEGORIES.values(),
+    *(Classes, Intervals, FittedEncoding, Schema, Reading, Cycles, PairMean),
+    *(OneHot, TargetMean, TargetMeanAndSize, *NUMBERS.values()),
 ):
     register_dataclass(_part)
 

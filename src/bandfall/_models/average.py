@@ -17,7 +17,8 @@ from bandfall._products import HOST, Backend
 from bandfall._targets import Target
 from bandfall.descent import Path
 from bandfall.descent._partitioned import in_step
-from bandfall.tables import Schema, Table, TableEncoder, encode_all
+from bandfall.tables import Schema, Table, TableEncoder
+from bandfall.tables._encoder import encode_all
 
 _ROUNDING = 1e-6  # allowed error of the sum of weights
 Kind = TypeVar("Kind", bound=Target, covariant=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bandfall.tables import Column, Table
+from bandfall.tables import Table
+from bandfall.tables._table import Column
 
 _LEAST_EXPLAINED = 0.999
 _FEWEST_ROWS, _MOST_ROWS = 100, 2000  # to compare, all different

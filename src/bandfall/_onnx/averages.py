@@ -22,7 +22,8 @@ from bandfall._models.member import Member
 from bandfall._onnx.sums import Prepare, add_nearest, add_partitioned, add_scaled, add_sum
 from bandfall._targets import Numbers, Output, Target
 from bandfall.descent._partitioned import PartitionedSum
-from bandfall.tables import FittedEncoding, Schema, TableEncoder
+from bandfall.tables import Schema, TableEncoder
+from bandfall.tables._fitted import FittedEncoding
 
 # Encoded rows count as equal within the rounding of normal quantiles, and of a product with the
 # metric, in units of eps times the largest entry.

@@ -10,7 +10,8 @@ import pandas as pd
 
 from bandfall._drawing.chart import Axis, number
 from bandfall._typing import Unchecked
-from bandfall.tables import Column, Schema, read_table
+from bandfall.tables import Schema, read_table
+from bandfall.tables._table import Column
 
 MISSING = "–"  # in tables
 NO_VALUE = "missing"  # as a value that a feature can take

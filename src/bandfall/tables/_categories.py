@@ -2,21 +2,83 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bandfall._checks import ShapeChecker, check_number, check_positions
 from bandfall._typing import Weights
-from bandfall.tables._registry import CategoryEncoding, levels_by_size, register
 from bandfall.tables._table import Column
 
+if TYPE_CHECKING:
+    from bandfall._graphs import Graph
+
+MAX_LEVELS = 10_000  # maximum number of levels in a model; rarer levels count as unknown
 MAX_COLUMNS = 30
 
 
-@register("onehot")
+@dataclass(frozen=True, eq=False)
+class CategoryEncoding(ABC):
+    """Encodes a category as columns of numbers, by looking up each level in a table."""
+
+    uses_target: ClassVar[bool] = False
+
+    position: int  # the input column
+    levels: tuple[str | None, ...]  # None stands for missing values
+
+    def __post_init__(self) -> None:
+        if not self.levels or "" in self.levels or len(set(self.levels)) < len(self.levels):
+            raise ValueError("levels must be distinct and not empty")
+
+    @classmethod
+    @abstractmethod
+    def learn(
+        cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
+    ) -> tuple[CategoryEncoding, np.ndarray]:
+        """Encoding and encoded training rows, which do not depend on their own targets y (n, k)."""
+
+    @property
+    @abstractmethod
+    def table(self) -> np.ndarray:
+        """Encoded levels, shape (n_levels + 1, width); the last row is for unknown levels."""
+
+    @property
+    @abstractmethod
+    def suffixes(self) -> list[str]:
+        """Suffixes to the name of the input column, one for each encoded column."""
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return self.table.shape[1]
+
+    def transform(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Encoded rows, shape (m, width), and the rows whose level is unknown."""
+        places = self.places(column)
+        return self.table[places], np.flatnonzero(places < 0)
+
+    def onnx(self, graph: Graph, places: str) -> str:
+        """Add `transform` to an ONNX graph, from positions of levels, −1 for unknown ones."""
+        return graph.op("Gather", graph.constant(self.table, np.float64), places, axis=0)
+
+    def places(self, column: Column) -> np.ndarray:
+        """Position of each row's level, −1 for unknown ones, shape (m,)."""
+        index = {level or "": i for i, level in enumerate(self.levels)}
+        lookup = [index.get(level, -1) for level in (*column.levels, "")]
+        return np.array(lookup, dtype=np.int64)[column.values]  # −1 (missing) takes the last entry
+
+
+def levels_by_size(column: Column) -> tuple[str | None, ...]:
+    """Levels that occur, None for missing values, by frequency, then by name."""
+    counts = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
+    names = [None, *column.levels]
+    order = sorted(np.flatnonzero(counts), key=lambda i: (-counts[i], str(names[i])))
+    return tuple(names[i] for i in order[:MAX_LEVELS])
+
+
 @dataclass(frozen=True, eq=False)
 class OneHot(CategoryEncoding):
     """One column per level; the rarest levels and unknown levels share one."""
@@ -37,7 +99,7 @@ class OneHot(CategoryEncoding):
     def learn(
         cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[OneHot, np.ndarray]:
-        """Learn the levels of a column, most frequent first; the last ones may share a column."""
+        """Columns for the most frequent levels; the last ones may share one."""
         levels = levels_by_size(column)
         n_own = len(levels) if len(levels) <= MAX_COLUMNS else MAX_COLUMNS - 1
         codes = np.minimum(np.arange(len(levels)), n_own)
@@ -60,7 +122,6 @@ class OneHot(CategoryEncoding):
         return names
 
 
-@register("target")
 @dataclass(frozen=True, eq=False)
 class TargetMean(CategoryEncoding):
     """One number per target: the smoothed mean of a level minus the mean of all rows.
@@ -71,7 +132,6 @@ class TargetMean(CategoryEncoding):
     """
 
     uses_target: ClassVar[bool] = True
-    fewest_levels: ClassVar[int] = 3  # two levels are one contrast, as in one-hot columns
 
     means: np.ndarray  # (n_levels, n_targets)
 
@@ -83,11 +143,7 @@ class TargetMean(CategoryEncoding):
     def learn(
         cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[TargetMean, np.ndarray]:
-        """Learn from a column; return the encoding and the encoded rows, shape (n, n_targets).
-
-        The numbers of a row come from nine tenths of the rows, without its own. The tenths are
-        random, but the same in every call.
-        """
+        """Means; those of a training row come from nine tenths of the rows, without its own."""
         if y is None:
             raise ValueError("categories='target' needs the targets y")
         n_rows, levels = len(column.values), levels_by_size(column)
@@ -157,7 +213,6 @@ def smoothed_means(
     return means * sizes * between / (sizes * between + np.maximum(within, 1e-12))
 
 
-@register("sizes")
 @dataclass(frozen=True, eq=False)
 class TargetMeanAndSize(CategoryEncoding):
     """Two numbers per target: the smoothed means of a level and of all levels of its size.
@@ -185,10 +240,7 @@ class TargetMeanAndSize(CategoryEncoding):
     def learn(
         cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[TargetMeanAndSize, np.ndarray]:
-        """Learn the encoding; return it and the encoded training rows, as in `TargetMean`.
-
-        The size of a training row's level counts only the other rows, as for a new row.
-        """
+        """Means, as in `TargetMean`; the size of a training row's level counts the other rows."""
         mean, encoded = TargetMean.learn(position, column, y, weights)
         assert y is not None
         n_rows = len(column.values)

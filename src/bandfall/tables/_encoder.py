@@ -10,7 +10,9 @@ import numpy as np
 from bandfall._checks import check_choice, warn_caller
 from bandfall._typing import DTypeLike, TableLike, Weights
 from bandfall.tables._categories import (
+    CategoryEncoding,
     OneHot,
+    TargetMean,
     TargetMeanAndSize,
     has_many_levels,
     plain_targets,
@@ -18,10 +20,11 @@ from bandfall.tables._categories import (
 )
 from bandfall.tables._fitted import FittedEncoding
 from bandfall.tables._kinds import Schema, looks_like_id, positions, prepare_table
-from bandfall.tables._numbers import Cycles
+from bandfall.tables._numbers import NUMBERS, Cycles
 from bandfall.tables._pairs import PairMean, telling_pairs
-from bandfall.tables._registry import CATEGORIES, NUMBERS, CategoryEncoding
 from bandfall.tables._table import Table, read_table
+
+CATEGORIES = ("onehot", "target", "pairs")
 
 
 @dataclass
@@ -38,18 +41,13 @@ class TableEncoder:
     ----------
     numbers : {"standard", "quantile", "steps"}
         Zero mean and unit variance; normal quantiles; or ramps between quantiles, a unary code.
-    categories : {"onehot", "target", "pairs", "sizes"}
+    categories : {"onehot", "target", "pairs"}
         One column per level, with a shared column for the rarest; the smoothed mean target of a
-        level, for categories with at least three levels; one column per level (from 2,000 rows on
-        "sizes", for more than thirty levels), and the smoothed mean targets of the pairs of columns
-        that add most to single columns; or the smoothed mean targets of a level and of all levels
-        that are about as frequent.
+        level, for categories with at least three levels; or one column per level (from 2,000 rows
+        on, mean targets of the level and of levels as frequent, for more than thirty levels), and
+        the smoothed mean targets of the pairs of columns that add most to single columns.
     n_steps : int, default=12
         Maximum number of ramps per number, for "steps".
-    fitted : FittedEncoding, optional
-        The learned encoding.
-    suspicious : list of int
-        Columns of whole numbers that look like ids; they are kept.
 
     Examples
     --------
@@ -70,7 +68,7 @@ class TableEncoder:
     categories: str = "onehot"
     n_steps: int = 12
     fitted: FittedEncoding | None = None
-    suspicious: list[int] | None = None
+    suspicious: list[int] | None = None  # columns of whole numbers that look like ids; kept
 
     def __post_init__(self) -> None:
         check_choice("numbers", self.numbers, *NUMBERS)
@@ -104,12 +102,8 @@ class TableEncoder:
         warn : bool
             Whether to warn about text that is read as numbers and about dropped ids.
         by_content : bool
-            Whether encoded columns are ordered by their values instead of their input columns, here
-            and in `transform`, so that models do not depend on the order of the input columns.
-
-        Returns
-        -------
-        ndarray of shape (n, width)
+            Whether encoded columns are ordered by their values, so that models do not depend on the
+            order of the input columns.
         """
         table = prepare_table(read_table(table), warn=warn)
         self.fitted, encoded = _learn(self, table, y, weights, np.dtype(dtype))
@@ -132,20 +126,8 @@ class TableEncoder:
     def transform(self, table: TableLike, *, warn: bool = True) -> np.ndarray:
         """Encode rows, shape (m, width).
 
-        Values far outside the range of the training rows are clipped at a million standard
-        deviations ("standard") or at the last quantile ("quantile"), or level off after one more
-        step ("steps"). Unknown levels are encoded like rare levels if the category has any, else as
-        zeros.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing or of another kind; names it.
-
-        Warns
-        -----
-        UserWarning
-            Once for unknown categories and once for values far outside; names the columns.
+        Raises ValueError if a column is missing or of another kind. Warns once about unknown
+        categories, and once about values far outside the training range.
         """
         checked = self.schema.check(read_table(table), warn=warn)
         return self.transform_checked(checked, warn=warn)
@@ -257,13 +239,17 @@ def _learn(
 def _learn_categories(
     encoder: TableEncoder, table: Table, y: np.ndarray | None, weights: Weights
 ) -> tuple[list[CategoryEncoding], list[np.ndarray]]:
-    categories, parts = [], []
+    categories: list[CategoryEncoding] = []
+    parts = []
     for j in positions(table.readings, "category"):
-        column, cls = table.columns[j], CATEGORIES[encoder.categories]
-        if len(np.unique(column.values)) < cls.fewest_levels:
-            cls = OneHot
-        learned, encoded = cls.learn(j, column, y, weights)
-        if cls.with_pairs and has_many_levels(learned, len(table)):
+        column = table.columns[j]
+        learned: CategoryEncoding
+        learned, encoded = OneHot.learn(j, column)
+        many = has_many_levels(learned, len(table))
+        # Two levels are one contrast, as in one-hot columns.
+        if encoder.categories == "target" and len(learned.levels) > 2:
+            learned, encoded = TargetMean.learn(j, column, y, weights)
+        elif encoder.categories == "pairs" and many:
             learned, encoded = TargetMeanAndSize.learn(j, column, y, weights)
         categories.append(learned)
         parts.append(encoded)
@@ -277,7 +263,7 @@ def _learn_pairs(
     y: np.ndarray | None,
     weights: Weights,
 ) -> tuple[list[PairMean], list[np.ndarray]]:
-    if not CATEGORIES[encoder.categories].with_pairs or len(categories) < 2:
+    if encoder.categories != "pairs" or len(categories) < 2:
         return [], []
     if y is None:
         raise ValueError(f"categories={encoder.categories!r} needs the targets y")

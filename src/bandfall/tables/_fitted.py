@@ -10,11 +10,10 @@ import numpy as np
 
 from bandfall._checks import ShapeChecker, check_positions
 from bandfall._typing import Weights
-from bandfall.tables._categories import plain_targets, row_weights
+from bandfall.tables._categories import CategoryEncoding, plain_targets, row_weights
 from bandfall.tables._kinds import Schema, positions
-from bandfall.tables._numbers import Cycles
+from bandfall.tables._numbers import Cycles, NumberEncoding
 from bandfall.tables._pairs import PairMean
-from bandfall.tables._registry import CategoryEncoding, NumberEncoding
 from bandfall.tables._table import Table
 from bandfall.tables._text import STYLE_WORDS
 
@@ -34,37 +33,16 @@ class FittedEncoding:
 
     The columns come in this order: numbers, indicators of missing values, booleans, cycles of
     dates, categories, pairs. Columns that are constant in training are left out.
-
-    Attributes
-    ----------
-    schema : Schema
-    dtype : dtype
-        Dtype of encoded rows.
-    fill : ndarray
-        Medians, which replace missing values of the numeric columns (numbers, datetimes,
-        durations), followed by the boolean ones.
-    marked : ndarray of int
-        The columns of these with missing values in training, which have an indicator.
-    scaling : NumberEncoding
-        For the numeric columns, followed by the indicators.
-    cycles : list of Cycles
-        One for each column of datetimes.
-    categories : list of CategoryEncoding
-        One for each category.
-    order : ndarray of int, shape (width,)
-        Which encoded columns are kept, in the order of the result.
-    pairs : list of PairMean
-        Pairs of categories.
     """
 
     schema: Schema
-    dtype: np.dtype
-    fill: np.ndarray
-    marked: np.ndarray
-    scaling: NumberEncoding
-    cycles: list[Cycles]
-    categories: list[CategoryEncoding]
-    order: np.ndarray
+    dtype: np.dtype  # of encoded rows
+    fill: np.ndarray  # medians of numeric columns (numbers, dates, durations), then of booleans
+    marked: np.ndarray  # those of these columns that have an indicator of missing values
+    scaling: NumberEncoding  # for the numeric columns, followed by the indicators
+    cycles: list[Cycles]  # one for each column of dates
+    categories: list[CategoryEncoding]  # one for each category
+    order: np.ndarray  # (width,): which encoded columns are kept, in the order of the result
     pairs: list[PairMean] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,7 +57,9 @@ class FittedEncoding:
         check_positions("marked", self.marked, n_columns)
         if np.any(np.diff(self.marked) <= 0):
             raise ValueError("marked must rise")
-        if not self.scaling.takes(len(self.numeric) + len(self.marked)):
+        columns, n_scaled = self.scaling.columns, len(self.numeric) + len(self.marked)
+        # Steps have several columns or, for a constant, none.
+        if np.any(columns >= n_scaled) or not (self.scaling.suffix or len(columns) == n_scaled):
             raise ValueError("scaling was learned from another number of columns")
         for pair in self.pairs:
             if not {pair.first, pair.second} <= set(self._by_position):
@@ -133,19 +113,9 @@ class FittedEncoding:
     def relearned(
         self, table: Table, y: np.ndarray, weights: Weights, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Learn the columns that depend on targets again, from some rows.
+        """Learn the columns that depend on targets again, from some checked rows.
 
-        Parameters
-        ----------
-        table, new : Table
-            Checked training rows and new rows.
-        y : ndarray of shape (n, k)
-        weights : ndarray of shape (n,) or None
-
-        Returns
-        -------
-        list of (columns, training rows, new rows)
-            Indices of encoded columns, and their values.
+        Returns their indices among the encoded columns, and their values for these and new rows.
         """
         targets, row_shares = plain_targets(y, len(table)), row_weights(weights, len(table))
         # The place of each column in the result; columns of categories and pairs are the last.

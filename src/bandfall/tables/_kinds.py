@@ -25,6 +25,7 @@ def prepare_table(
     """Decide the kind of each column of a training table, and convert text to numbers or times.
 
     Encoders that learn from the prepared table, or from some of its rows, all use these kinds.
+    Warns once for converted text and once for columns that are left out.
 
     Parameters
     ----------
@@ -33,11 +34,6 @@ def prepare_table(
         Words that stand for a missing value in any column of text. Common ones ("n/a", "?"), and
         a few words among many numbers or dates, are recognised anyway.
     warn : bool
-
-    Warns
-    -----
-    UserWarning
-        Once for converted text and once for columns that are left out; names the columns.
     """
     if table.readings:
         return table
@@ -68,7 +64,7 @@ def _learn_readings(table: Table, missing: Sequence[str]) -> list[Reading]:
 
 
 def _warn_of(readings: list[Reading], table: Table) -> None:
-    read, dropped, categories = [], [], []
+    read, dropped, unclear = [], [], []
     for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
         where = label(table.names, j)
         if reading.style:
@@ -76,22 +72,19 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
         if reading.dropped not in ("", CONSTANT):
             dropped.append(f"{where} ({reading.dropped})")
         elif reading.kind == "category" and (why := _nearly_numbers(column, list(_counts(column)))):
-            categories.append(f"{where} ({why})")
+            unclear.append(f"{where} ({why})")
     if read:
         message = "; ".join(read)
         warn_caller(message[0].upper() + message[1:])
     if dropped:
         warn_caller(f"columns are left out: {', '.join(dropped)}")
-    if categories:
-        warn_caller(f"columns are taken as categories: {', '.join(categories)}")
+    if unclear:
+        warn_caller(f"columns are taken as categories: {', '.join(unclear)}")
 
 
 def _how_read(column: Column, reading: Reading) -> str:
-    """How text is converted, with an ambiguous number such as 1.234, and the words for gaps."""
+    """How text is converted, and the words for gaps."""
     counts, how = _counts(column), text.STYLE_WORDS.get(reading.style, reading.style)
-    levels = [level for level in counts if level not in reading.missing]
-    if reading.kind == "number" and (doubtful := text.doubtful(levels)):
-        how += f": {doubtful} is {text.read([doubtful], reading.style)[0]:.10g}"
     gaps = [f"{word!r} ({counts[word]:,}×)" for word in reading.missing if word in counts]
     missing = f", missing: {', '.join(gaps)}" if gaps else ""
     return f"text read as {_NOUNS[reading.kind]} ({how}){missing}"
@@ -182,10 +175,7 @@ def positions(readings: Sequence[Reading], *kinds: str) -> list[int]:
 def _converted(
     column: Column, reading: Reading, where: str, levels: Sequence[str | None] = ()
 ) -> Column:
-    """A column with the kind that it had in training; raises ValueError if impossible.
-
-    `where` names the column in messages. `levels` are those of a category in training, if known.
-    """
+    """A column with the kind, and perhaps `levels`, that it had in training, or ValueError."""
     if column.kind == "category":
         column = _without(column, reading.missing)
     if column.kind == reading.kind:
@@ -207,7 +197,7 @@ def _converted(
 
 
 def _as_levels(column: Column) -> Column:
-    """Numbers, booleans and dates as text, as `column_of_objects` would convert them."""
+    """Numbers, booleans and dates as text, as they would be read."""
     values: list[object] = column.values.tolist()
     if column.kind == "boolean":
         values = [one if np.isnan(one) else bool(one) for one in column.values]
@@ -240,25 +230,13 @@ def _truth(levels: list[str]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Names, kinds, levels and ranges of a table.
+    """Names, kinds, levels and ranges of a table."""
 
-    Attributes
-    ----------
-    names : list of str or None
-        None for arrays.
-    readings : list of Reading
-        One per column.
-    low, high : ndarray of shape (d,)
-        Smallest and largest training value; NaN for categories and columns without values.
-    levels : list of tuple
-        Levels of each category, with None for missing values; empty for other columns.
-    """
-
-    names: list[str] | None
-    readings: list[Reading]
-    low: np.ndarray
+    names: list[str] | None  # None for arrays
+    readings: list[Reading]  # one per column
+    low: np.ndarray  # (d,): smallest training value; NaN for categories and without values
     high: np.ndarray
-    levels: list[tuple[str | None, ...]]
+    levels: list[tuple[str | None, ...]]  # of each category, None for missing values; else empty
 
     def __post_init__(self) -> None:
         if not self.readings:
@@ -285,17 +263,8 @@ class Schema:
         """The columns of `table` with the order and the kinds of the training rows.
 
         Columns are matched by name if both have names, else by position. Additional columns are
-        ignored, and unused columns may be missing.
-
-        Raises
-        ------
-        ValueError
-            If a column is missing or of another kind; names it.
-
-        Warns
-        -----
-        UserWarning
-            Once, if values are far outside the training range; names the columns.
+        ignored, and unused columns may be missing. Raises ValueError if a column is missing or of
+        another kind, and warns if values are far outside the training range.
         """
         table = self._aligned(table)
         if table.matrix is None or not self._plain:

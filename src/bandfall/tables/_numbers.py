@@ -1,17 +1,23 @@
-"""Encodings of numbers (standardised, normal quantiles, steps) and cycles of dates."""
+"""Encodings of numbers (standardised, normal quantiles, steps) and cycles of dates.
+
+An encoding is a frozen dataclass, whose fields model files store. Because a file may come from
+anyone, `__post_init__` raises ValueError or TypeError unless the fields make a working encoding.
+
+`learn` takes training rows (n, p), in which medians replace missing values, which of them are
+known, and the maximum number of steps. `columns` is the input column of each encoded column.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
 
 from bandfall._checks import ShapeChecker, check_positions
 from bandfall._typing import Array
-from bandfall.tables._registry import NumberEncoding, register
 
 if TYPE_CHECKING:
     from bandfall._graphs import Graph
@@ -25,10 +31,11 @@ _LENGTH = {"day": DAY, "week": 7 * DAY, "year": 365.0 * DAY}
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 
-@register("standard")
 @dataclass(frozen=True, eq=False)
-class Standard(NumberEncoding):
+class Standard:
     """z = (x − centre) / scale."""
+
+    suffix: ClassVar[str] = ""
 
     centre: np.ndarray  # (p,)
     scale: np.ndarray  # (p,)
@@ -44,35 +51,34 @@ class Standard(NumberEncoding):
     def learn(
         cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
     ) -> Standard:
-        """Learn means and deviations; a constant column gets scale 1 and becomes exactly zero."""
+        """Means and deviations; a constant column gets scale 1 and becomes exactly zero."""
         centre, deviation = moments(values)
         constant = np.ptp(values, axis=0) <= rounding(values)
         return cls(np.where(constant, values[0], centre), np.where(constant, 1.0, deviation))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
+        """Encoded rows, shape (m, width)."""
         with np.errstate(over="ignore"):
             z = (values - self.centre) / self.scale
         return np.minimum(np.maximum(z, -FARTHEST), FARTHEST)
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
+        """Slopes dz/dx of the encoded columns, shape (m, width)."""
         return np.broadcast_to(1.0 / self.scale, values.shape)
 
     @property
     def columns(self) -> np.ndarray:
-        """All input columns: each has one encoded column."""
+        """Each input column has one encoded column."""
         return np.arange(len(self.centre))
 
     def onnx(self, graph: Graph, columns: str) -> str:
+        """Add `transform` to a graph, from the name of float64 values."""
         encoded: Array = self.transform(graph.symbol(columns))
         return encoded.name
 
 
 def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of columns of any magnitude.
-
-    Squares of 1e300 overflow and squares of 1e-300 vanish. Scaling by a power of two before, and
-    back afterwards, changes no digit.
-    """
+    """Mean and standard deviation of columns of any magnitude, by units of powers of two."""
     exponent = np.frexp(np.abs(values).max(axis=0))[1]
     unit = np.ldexp(values, -exponent)
     return np.ldexp(unit.mean(axis=0), exponent), np.ldexp(unit.std(axis=0), exponent)
@@ -86,22 +92,21 @@ def is_constant(values: np.ndarray) -> bool:
 def rounding(values: np.ndarray) -> np.ndarray:
     """Largest differences within columns that may be rounding: 8 last bits of the largest value.
 
-    Whole numbers below 2⁵³ are exact, so their differences are never rounding: large counters and
-    timestamps vary little relative to their size. Columns that vary by less than 1e-305 are
-    constant, because the reciprocal would overflow.
+    Whole numbers below 2⁵³ are exact. Reciprocals of differences below 1e-305 would overflow.
     """
     largest = np.abs(values).max(axis=0, initial=0.0)
     exact = (largest < 2.0**53) & np.all(values == np.round(values), axis=0)
     return np.where(exact, 0.0, np.maximum(8 * np.spacing(largest), 1e-305))
 
 
-@register("quantile")
 @dataclass(frozen=True, eq=False)
-class Quantiles(NumberEncoding):
+class Quantiles:
     """z = Φ⁻¹(share of training values below x), with the middle rank for ties.
 
     The smallest and the largest value are mapped to the ends, even if tied.
     """
+
+    suffix: ClassVar[str] = ""
 
     knots: np.ndarray  # (q, p): training values at evenly spaced ranks, rising
 
@@ -120,6 +125,7 @@ class Quantiles(NumberEncoding):
         return cls(np.sort(values, axis=0)[np.round(places).astype(int)])
 
     def transform(self, values: np.ndarray) -> np.ndarray:
+        """Encoded rows, shape (m, width)."""
         # The mean of the interpolated ranks from both sides, which differ at ties.
         share, ranks = np.empty(values.shape), np.linspace(0.0, 1.0, len(self.knots))
         for j, (x, (up, down)) in enumerate(zip(values.T, self._sides, strict=True)):
@@ -129,7 +135,7 @@ class Quantiles(NumberEncoding):
         return np.minimum(np.maximum(scores, -_LAST_QUANTILE), _LAST_QUANTILE)
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """dz/dx at rows, shape (m, p); the right derivative at knots, zero beyond the ends."""
+        """The right derivative at knots, zero beyond the ends."""
         n, z = len(self.knots), self.transform(values)
         pairs = zip(values.T, self._sides, strict=True)
         right = np.stack([up.searchsorted(x, side="right") for x, (up, _) in pairs], axis=1)
@@ -142,10 +148,11 @@ class Quantiles(NumberEncoding):
 
     @property
     def columns(self) -> np.ndarray:
-        """All input columns: each has one encoded column."""
+        """Each input column has one encoded column."""
         return np.arange(self.knots.shape[1])
 
     def onnx(self, graph: Graph, columns: str) -> str:
+        """Add `transform` to a graph, from the name of float64 values."""
         return graph.each_column(_onnx_scores, columns, self.knots)
 
     @cached_property
@@ -170,22 +177,17 @@ def _onnx_scores(graph: Graph, x: str, knots: str, n: int) -> str:
     return graph.clip(graph.normal_quantile(share), -_LAST_QUANTILE, _LAST_QUANTILE)
 
 
-@register("steps")
 @dataclass(frozen=True, eq=False)
-class Steps(NumberEncoding):
+class Steps:
     """Each feature as ramps between its quantile knots q₀ < q₁ < …,
 
         z_i = weight · clip((x − q_i) / (q_{i+1} − q_i), 0, 1).
 
-    The squared Euclidean distance of two codes is about the 1-norm of the difference of their
-    ranks, so a Gaussian of them is about a product of Laplace kernels. The ramps of a feature have
-    equal weights, and their variances sum to 1.
-
-    Outside the training range, the first and the last ramp continue as t / (1 + |t|) and level off
-    after one more step. So values out of range keep their order, and lie outside by at most a step.
+    The ramps of a feature have equal weights, and their variances sum to 1. Outside the training
+    range, the first and the last ramp continue as t / (1 + |t|) and level off after one more step.
     """
 
-    suffix: ClassVar[str] = "_step"
+    suffix: ClassVar[str] = "_step"  # of output names, before a number
 
     # (width,): input column of each ramp; ramps of a column are consecutive, from low to high.
     columns: np.ndarray
@@ -202,17 +204,9 @@ class Steps(NumberEncoding):
         if np.any(np.diff(self.columns) < 0) or np.any(self.gap <= 0):
             raise ValueError("steps must rise")
 
-    def takes(self, n_columns: int) -> bool:
-        """Whether all ramps are of these columns; constant columns have no ramps."""
-        return not np.any(self.columns >= n_columns)
-
     @classmethod
     def learn(cls, values: np.ndarray, known: np.ndarray, n_steps: int) -> Steps:
-        """Learn ramps for columns of `values`; knots are quantiles of the `known` values.
-
-        A column with fewer distinct values than knots has one ramp per gap. Equal knots are
-        merged, so a constant column has no ramps.
-        """
+        """Ramps between quantiles of the `known` values; equal knots are merged."""
         knots = [_knots(column[ok], n_steps) for column, ok in zip(values.T, known.T, strict=True)]
         columns = np.repeat(np.arange(len(knots)), [len(q) - 1 for q in knots])
         low = np.concatenate([np.empty(0), *(q[:-1] for q in knots)])
@@ -226,6 +220,7 @@ class Steps(NumberEncoding):
         return cls(columns, low, gap, weight[columns])
 
     def transform(self, values: np.ndarray) -> np.ndarray:
+        """Encoded rows, shape (m, width)."""
         encoded = np.empty((len(values), len(self.low)))
         for start in range(0, len(values), 512):  # rows whose ramps stay in the cache
             along = self._along(values[start : start + 512])
@@ -239,7 +234,7 @@ class Steps(NumberEncoding):
         return encoded
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """dz/dx at rows, shape (m, width); the right derivative at knots."""
+        """The right derivative at knots."""
         along = self._along(values)
         positions = np.arange(len(self.low))
         rising = (along >= 0) | np.isin(positions, self.first)
@@ -248,6 +243,7 @@ class Steps(NumberEncoding):
         return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
 
     def onnx(self, graph: Graph, columns: str) -> str:
+        """Add `transform` to a graph, from the name of float64 values."""
         x = graph.op("Gather", columns, graph.constant(self.columns, np.int64), axis=1)
         along = (graph.symbol(x) - self.low) / self.gap
         along = np.minimum(np.maximum(along, -FARTHEST), FARTHEST)
@@ -276,6 +272,14 @@ class Steps(NumberEncoding):
     def last(self) -> np.ndarray:
         """The last ramp of each feature."""
         return np.flatnonzero(np.diff(self.columns, append=-1))
+
+
+NumberEncoding: TypeAlias = Standard | Quantiles | Steps
+NUMBERS: dict[str, type[NumberEncoding]] = {
+    "standard": Standard,
+    "quantile": Quantiles,
+    "steps": Steps,
+}
 
 
 def steps_for(n_rows: int, n_features: int) -> int:
@@ -326,7 +330,7 @@ class Cycles:
         return encoded
 
     def onnx(self, graph: Graph, seconds: str) -> str:
-        """Add `transform` to an ONNX graph, from float64 seconds of shape (m, 1)."""
+        """Add `transform` to an ONNX graph, from float64 seconds (m, 1)."""
         parts = []
         for period in self.periods:
             angle = 2 * np.pi * _phase(graph.symbol(seconds), period)
@@ -334,10 +338,7 @@ class Cycles:
         return graph.op("Concat", *parts, axis=1)
 
     def jacobian(self, seconds: np.ndarray) -> np.ndarray:
-        """dz/dx per second at rows, shape (m, 2 · number of periods).
-
-        The day of the week changes in whole days, so its slope is zero.
-        """
+        """dz/dx per second at rows; the day of the week changes in steps, so its slope is zero."""
         slopes = np.zeros((len(seconds), 2 * len(self.periods)))
         for i, period in enumerate(self.periods):
             if period != "week":

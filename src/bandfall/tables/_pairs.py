@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bandfall._checks import ShapeChecker, check_positions
-from bandfall.tables._categories import OneHot, has_many_levels, out_of_fold, smoothed_means
-from bandfall.tables._registry import MAX_LEVELS, CategoryEncoding, register
+from bandfall.tables._categories import (
+    MAX_LEVELS,
+    CategoryEncoding,
+    has_many_levels,
+    out_of_fold,
+    smoothed_means,
+)
 
 if TYPE_CHECKING:
     from bandfall._graphs import Graph
@@ -23,14 +28,6 @@ _SWEEPS = 3
 _CLEAR = 4.0  # standard deviations by which a pair must exceed chance
 # The same for columns of many levels.
 _ROWS_OF_MANY, _MAX_OF_MANY, _CLEAR_OF_MANY = 1.1, 20, 3.0
-
-
-@register("pairs")
-@dataclass(frozen=True, eq=False)
-class OneHotWithPairs(OneHot):
-    """One-hot columns; the encoder adds mean targets of pairs of columns."""
-
-    with_pairs: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +59,7 @@ class PairMean:
         y: np.ndarray,
         weights: np.ndarray,
     ) -> tuple[PairMean, np.ndarray]:
-        """Learn from the positions of levels; return the encoding and the encoded rows, (n, k).
-
-        As in `TargetMean`, the numbers of a row do not depend on its own target.
-        """
+        """Means from positions of levels, and the encoded rows, (n, k), as in `TargetMean`."""
         numbers, cells = np.unique(cell_numbers(first_places, second_places), return_inverse=True)
         means = smoothed_means(cells, y, weights, len(numbers))
         known = numbers >= 0  # unknown levels are neutral

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeGuard
@@ -27,23 +27,15 @@ LARGEST = 1e300  # differences of larger values may overflow
 class Column:
     """One column.
 
-    Attributes
-    ----------
-    kind : {"number", "category", "boolean", "datetime", "duration"}
-    values : ndarray of shape (n,)
-        Float64, NaN for missing values; booleans as 0 and 1, datetimes as seconds since 1970 in
-        local time, durations as seconds. Categories: int64 positions in `levels`, −1 for missing
-        values.
-    levels : tuple of str
-        Levels of a category; some may not occur.
-    declared : bool
-        Whether the column has a categorical dtype; its text is then not converted to numbers.
+    Values are float64, NaN if missing: booleans as 0 and 1, datetimes as seconds since 1970 in
+    local time, durations as seconds. Those of categories are int64 positions in `levels`, −1 if
+    missing.
     """
 
-    kind: str
+    kind: str  # of KINDS
     values: np.ndarray
-    levels: tuple[str, ...] = ()
-    declared: bool = False
+    levels: tuple[str, ...] = ()  # of a category; some may not occur
+    declared: bool = False  # has a categorical dtype: its text is not converted to numbers
 
     def take(self, rows: np.ndarray | slice) -> Column:
         """The column at some rows."""
@@ -57,23 +49,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Reading:
-    """The kind of a column, and how its text is read.
+    """The kind of a column, and how its text is read."""
 
-    Attributes
-    ----------
-    kind : {"number", "category", "boolean", "datetime", "duration"}
-    style : str
-        How numbers or times are written as text; empty if the column is not text.
-    dropped : str
-        Why the column is not used; empty if it is used.
-    missing : tuple of str
-        Words that stand for a missing value in a column of text.
-    """
-
-    kind: str
-    style: str = ""
-    dropped: str = ""
-    missing: tuple[str, ...] = ()
+    kind: str  # of KINDS
+    style: str = ""  # how numbers or times are written as text; empty if the column is not text
+    dropped: str = ""  # why the column is not used; empty if it is used
+    missing: tuple[str, ...] = ()  # words that stand for a missing value in a column of text
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS or self.style not in ("", *STYLES.get(self.kind, ())):
@@ -82,24 +63,12 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns of equal length; see `read_table`.
+    """Columns of equal length; see `read_table`."""
 
-    Attributes
-    ----------
-    names : list of str or None
-        None for arrays.
-    matrix : ndarray of shape (n, d) or None
-        All columns, if all are numbers.
-    parts : list of Column
-        The columns, if not all are numbers.
-    readings : list of Reading
-        The kinds that `prepare_table` decided; empty before.
-    """
-
-    names: list[str] | None
-    matrix: np.ndarray | None = None
-    parts: list[Column] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    names: list[str] | None  # None for arrays
+    matrix: np.ndarray | None = None  # (n, d): all columns, if all are numbers
+    parts: list[Column] = field(default_factory=list)  # the columns, if not all are numbers
+    readings: list[Reading] = field(default_factory=list)  # decided by `prepare_table`
 
     @property
     def columns(self) -> list[Column]:
@@ -135,13 +104,7 @@ class Table:
 
 
 def is_frame(X: TableLike) -> bool:
-    """Whether X is a table with named columns: a frame of any library, or a dict of columns.
-
-    Examples
-    --------
-    >>> is_frame({"a": [1, 2]}), is_frame([[1, 2]]), is_frame(np.eye(2))
-    (True, False, False)
-    """
+    """Whether X is a table with named columns: a frame of any library, or a dict of columns."""
     if _is_sparse(X):  # some sparse matrices are dicts
         return False
     return isinstance(X, dict | Table) or _has_columns(X)
@@ -164,10 +127,6 @@ def read_table(X: TableLike) -> Table:
     X : ndarray, list of rows, frame (pandas, polars, pyarrow, …) or dict of columns
         Missing values: NaN, None, NA, NaT, empty text.
 
-    Returns
-    -------
-    Table
-
     Raises
     ------
     ValueError
@@ -189,19 +148,17 @@ def read_table(X: TableLike) -> Table:
     if _is_sparse(X):
         raise TypeError("sparse matrices are not supported; use X.toarray()")
     if isinstance(X, dict):
-        return _of_columns([str(name) for name in X], columns_of_dict(X))
+        names = [str(name) for name in X]
+        parts = zip(names, X.values(), strict=True)
+        return _of_columns(names, [_of_values(one, label([name], 0)) for name, one in parts])
     if _has_columns(X):
-        return _of_columns(*columns_of_frame(X))
-    return _read_array(_array_of_rows(X))
-
-
-def _array_of_rows(X: TableLike) -> np.ndarray:
+        return _of_columns(*_columns_of_frame(X))
     try:
         rows = np.asarray(X)
     except ValueError as error:
         raise ValueError(f"the rows of X have no common length: {error}") from None
     # NumPy converts numbers among text to text: read the rows again as objects.
-    return np.array(X, dtype=object) if rows.dtype.kind in "USO" else rows
+    return _read_array(np.array(X, dtype=object) if rows.dtype.kind in "USO" else rows)
 
 
 def _read_array(X: np.ndarray) -> Table:
@@ -213,12 +170,12 @@ def _read_array(X: np.ndarray) -> Table:
     if X.dtype.kind in "biuf":
         matrix = np.asarray(X, dtype=np.float64)
         _check_size(len(matrix), matrix.shape[1])
-        check_magnitudes(None, matrix)
+        _check_magnitudes(None, matrix)
         return Table(None, matrix)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers")
     return _of_columns(
-        None, [column_of_objects(list(X[:, j]), label(None, j)) for j in range(X.shape[1])]
+        None, [_of_objects(list(X[:, j]), label(None, j)) for j in range(X.shape[1])]
     )
 
 
@@ -228,11 +185,12 @@ def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
     if len(lengths) > 1:
         raise ValueError(f"the columns of X have different lengths: {sorted(lengths)}")
     _check_size(max(lengths, default=0), len(columns))
-    if names is not None:
-        check_names(names)
+    if names is not None and len(set(names)) < len(names):
+        twice = sorted({repr(name) for name in names if names.count(name) > 1})
+        raise ValueError(f"X has several columns with the same name: {', '.join(twice)}")
     for position, column in enumerate(columns):
         if column.kind != "category":
-            check_magnitudes(names, column.values[:, None], position)
+            _check_magnitudes(names, column.values[:, None], position)
     if all(column.kind == "number" for column in columns):
         return Table(names, np.column_stack([column.values for column in columns]))
     return Table(names, None, columns)
@@ -245,8 +203,7 @@ def _check_size(n_rows: int, n_columns: int) -> None:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
 
 
-def check_magnitudes(names: list[str] | None, matrix: np.ndarray, first: int = 0) -> None:
-    """Raise ValueError if `matrix` has infinite or huge values; names the column."""
+def _check_magnitudes(names: list[str] | None, matrix: np.ndarray, first: int = 0) -> None:
     wrong = np.abs(matrix) > LARGEST
     if not wrong.any():
         return
@@ -262,24 +219,11 @@ def label(names: Sequence[str] | None, position: int) -> str:
     return f"column {position}" if names is None else f"column {names[position]!r}"
 
 
-def check_names(names: list[str]) -> None:
-    """Raise ValueError if several columns have the same name."""
-    if len(set(names)) < len(names):
-        counts = {name: names.count(name) for name in names}
-        twice = ", ".join(f"{name!r} ({n}×)" for name, n in sorted(counts.items()) if n > 1)
-        raise ValueError(f"X has several columns with the same name: {twice}; rename or drop them")
-
-
-def columns_of_frame(X: IntoFrame) -> tuple[list[str], list[Column]]:
-    """Names and columns of a frame."""
+def _columns_of_frame(X: IntoFrame) -> tuple[list[str], list[Column]]:
     import narwhals.stable.v2 as nw
-    from narwhals.exceptions import NarwhalsError
 
     try:
         frame = nw.from_native(X)
-    except (ValueError, NarwhalsError):  # perhaps about names: list them
-        check_names([str(name) for name in X.columns])
-        raise
     except TypeError as error:
         raise TypeError(
             f"X of type {type(X).__name__} is not a table: pass an array, a list of rows, a dict "
@@ -312,7 +256,7 @@ def _of_series(series: Series, where: str) -> Column:
         return Column("datetime", _floats(series.dt.timestamp("us")) / 1e6)
     if dtype == nw.Duration:
         return Column("duration", _durations(series))
-    return column_of_objects(series.to_list(), where)
+    return _of_objects(series.to_list(), where)
 
 
 def _durations(series: Series) -> np.ndarray:
@@ -331,32 +275,16 @@ def _floats(series: Series) -> np.ndarray:
     return values.astype(np.float64, copy=False)
 
 
-def columns_of_dict(X: Mapping[object, object]) -> list[Column]:
-    """The columns of a dict, each an array or a list."""
-    return [_of_values(X[key], label([str(key)], 0)) for key in X]
-
-
 def _of_values(values: object, where: str) -> Column:
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
         return Column("boolean" if values.dtype == bool else "number", values.astype(np.float64))
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(f"{where} must be a list or an array of values")
-    return column_of_objects(list(values), where)
+    return _of_objects(list(values), where)
 
 
-def column_of_objects(values: Sequence[object], where: str) -> Column:
-    """A column of values of any type.
-
-    Numbers, booleans, times and durations are recognised if all values are of that kind.
-    Anything else is a category whose levels are the values as text.
-
-    Examples
-    --------
-    >>> column_of_objects(["b", None, "a", "b"], "x").values
-    array([ 0, -1,  1,  0])
-    >>> column_of_objects([True, None], "x").kind
-    'boolean'
-    """
+def _of_objects(values: Sequence[object], where: str) -> Column:
+    """A column of values of any type; a category if they are not all of one other kind."""
     kinds = {kind for value in values if (kind := _kind_of(value, where)) is not None}
     kind = kinds.pop() if len(kinds) == 1 else "category"
     if kind == "category":
@@ -382,15 +310,10 @@ def categories(values: Iterable[object], declared: bool = False) -> Column:
 
 
 def level(value: object) -> str | None:
-    """A value as the text of a level; None if it is missing.
-
-    Whole numbers are written without a decimal point, because a missing value elsewhere in the
-    column turns integers into floats.
-    """
-    if isinstance(value, str):
-        return value if value and not value.isspace() else None
+    """A value as the text of a level; None if it is missing."""
     if is_missing(value):
         return None
+    # A missing value elsewhere in the column turns integers into floats.
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value)
@@ -406,8 +329,6 @@ def is_missing(value: object) -> bool:
 
 
 def _kind_of(value: object, where: str) -> str | None:
-    if isinstance(value, str):
-        return "category" if value and not value.isspace() else None
     if is_missing(value):
         return None
     if isinstance(value, bool | np.bool_):
@@ -423,9 +344,7 @@ def _kind_of(value: object, where: str) -> str | None:
         )
     if isinstance(value, numbers.Real | np.number | Decimal):
         return "number"
-    if isinstance(value, datetime.date | np.datetime64) or type(value).__name__ == "Period":
-        return "datetime"
-    return "category"
+    return "datetime" if isinstance(value, datetime.date | np.datetime64) else "category"
 
 
 def _number(value: SupportsFloat) -> float:
@@ -436,13 +355,12 @@ def _number(value: SupportsFloat) -> float:
 
 
 def _seconds(value: Any) -> float:
-    """Seconds since 1970 in local time; a pandas period, such as a month, counts as its start."""
+    """Seconds since 1970 in local time."""
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
-    day = value if isinstance(value, datetime.date) else value.start_time
-    if not isinstance(day, datetime.datetime):
-        day = datetime.datetime(day.year, day.month, day.day)
-    return _duration(day.replace(tzinfo=None) - datetime.datetime(1970, 1, 1))
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    return _duration(value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1))
 
 
 def _duration(value: datetime.timedelta | np.timedelta64 | datetime.time) -> float:

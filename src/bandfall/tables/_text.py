@@ -90,17 +90,6 @@ def style_of(kind: str, levels: Iterable[str]) -> str | None:
     Numbers in both styles have the usual one: "point", unless `usual_style` sets another. Digits
     with leading zeros are codes. Either all numbers have a per cent sign or a currency sign, or
     none has. Dates in both orders have the day first if they are written with points.
-
-    Examples
-    --------
-    >>> [style_of("number", one) for one in (["31,7", "1 234"], ["1,234", "999"], ["12 %"])]
-    ['comma', 'point', 'point']
-    >>> style_of("number", ["01234", "90210"]), style_of("number", ["1", "one"])
-    (None, None)
-    >>> style_of("datetime", ["2024-03-31", "2024-04-01T12:00"])
-    'iso'
-    >>> [style_of("datetime", [one]) for one in ("31/3/2024", "1.4.2024", "1/4/2024")]
-    ['day first', 'day first', None]
     """
     known = _present(levels)
     styles = sorted(STYLES[kind], key=lambda style: style != _usual.get())
@@ -114,25 +103,11 @@ def style_of(kind: str, levels: Iterable[str]) -> str | None:
     return both[0] if len(both) == 1 else None
 
 
-def doubtful(levels: Iterable[str]) -> str:
-    """The first level whose value depends on the style; empty if one style does not fit all."""
-    known = _present(levels)
-    if not all(is_number(text, style) for text in known for style in NUMBER_STYLES):
-        return ""
-    return next((text for text in known if _number(text, "point") != _number(text, "comma")), "")
-
-
 def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Words in a column of numbers or times that stand for missing values, as written.
 
     These are the common ones ("?", "unknown"), and other words without digits if there are few of
     them, in few cells, among many numbers or dates. `counts` has the number of cells of each level.
-
-    Examples
-    --------
-    >>> prices = {f"{i},50": 3 for i in range(50)}
-    >>> missing_words({**prices, "on request": 7}), missing_words({"1": 40, "2": 40, "other": 9})
-    (('on request',), ())
     """
     words = [text for text in counts if not any(sign.isdigit() for sign in text)]
     other = [word for word in words if not is_gap(word)]
@@ -171,15 +146,8 @@ def is_number(text: str, style: str) -> bool:
 def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
     """Levels as numbers, NaN for "n/a" and the like; None if any needs interpretation.
 
-    Units, grouped digits and other words need interpretation. Unlike `numbers`, this reads codes
-    with leading zeros and infinite values.
-
-    Examples
-    --------
-    >>> plain_numbers(["1.5", "NA"], "point"), plain_numbers(["1,5"], "comma")
-    (array([1.5, nan]), array([1.5]))
-    >>> plain_numbers(["1 234"], "point"), plain_numbers(["12 %"], "point")
-    (None, None)
+    Units, grouped digits and other words need interpretation. Unlike `read`, this reads codes with
+    leading zeros and infinite values.
     """
     joined = "".join(levels)
     if "_" in joined or not joined.isascii():  # as Python, but nobody else, writes numbers
@@ -215,13 +183,7 @@ def is_ambiguous_date(levels: Iterable[str]) -> bool:
 
 
 def read(levels: Sequence[str], style: str) -> np.ndarray:
-    """Levels as numbers or seconds, NaN for gaps; raises ValueError for the first of another style.
-
-    Examples
-    --------
-    >>> read(["1.234,5", "?"], "comma"), read(["1:30"], "clock"), read(["2.1.1970"], "day first")
-    (array([1234.5,    nan]), array([5400.]), array([86400.]))
-    """
+    """Levels as numbers or seconds, NaN for gaps; ValueError for the first of another style."""
     values = _values(levels, style)
     for i in np.flatnonzero(np.isnan(values)).tolist():
         if not is_gap(levels[i]):

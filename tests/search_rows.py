@@ -12,7 +12,7 @@ from bandfall._search.rows import Encoded, Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
-from bandfall._search.trainers import LocalTrainer
+from bandfall._search.trainer import Trainer
 from bandfall._targets.losses import PowerLoss
 
 FEW = Settings(max_rounds=1)
@@ -68,4 +68,4 @@ def clock(n_ladders):
 
 
 def trainer_of(parts, judge=None, **options):
-    return LocalTrainer(parts, judge or PowerLoss(), **options)
+    return Trainer(parts, judge or PowerLoss(), **options)

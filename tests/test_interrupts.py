@@ -18,7 +18,7 @@ from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegress
 from bandfall._estimators import training
 from bandfall._estimators.training import FitProgress
 from bandfall._fitting import class_loss, members
-from bandfall._search import rounds, search
+from bandfall._search import trainer
 from bandfall._search.clock import PRESSED
 from bandfall.descent import Euler, Status
 from bandfall.descent._front import TrainingFront
@@ -54,7 +54,7 @@ def test_the_first_press_keeps_the_best_model_so_far(estimator, monkeypatch, cap
 
 def test_finalists_that_were_cut_off_do_not_count(monkeypatch):
     rows = np.random.default_rng(1).normal(size=(420, 2))
-    press_ctrl_c(monkeypatch, search, "judge_again")
+    press_ctrl_c(monkeypatch, trainer, "completed")
     model = interrupted(BandfallRegressor(**QUICK, max_rounds=0, n_jobs=1), rows, rows[:, 0])
     assert any("finalists were not tried further" in what for what in model.skipped_)
     assert model.score(rows, rows[:, 0]) > 0.9
@@ -80,7 +80,7 @@ def test_what_keeps_nothing_leaves_the_estimator_as_it_was(monkeypatch, fitted, 
         press_ctrl_c(monkeypatch, FitProgress, "tried")
         press_ctrl_c(monkeypatch, training, "fit_members")
     else:
-        press_ctrl_c(monkeypatch, rounds, "trials_of")
+        press_ctrl_c(monkeypatch, trainer, "judge_parts")
     interrupted(model, X, Y)
     if fitted:
         np.testing.assert_array_equal(model.predict(X[:, :1]), before)

@@ -99,13 +99,11 @@ def test_limited_fits_are_equal_at_paces_that_differ_a_little(n_jobs, monkeypatc
     X, y = make_friedman1(900, n_features=5, noise=1.0, random_state=1)
     models = []
     for pace in (1.3e-4, 1.5e-4):
-        path, ladder = 566 * pace, (150 * pace, work(400))
+        path, ladder = 566 * pace, 150 * pace / work(400)
         monkeypatch.setattr(
             "bandfall._fitting.members.path_seconds", lambda *_, path=path: lambda n_rows: path
         )
-        monkeypatch.setattr(
-            "bandfall._search.pace._ladder_seconds", lambda *_, ladder=ladder: ladder
-        )
+        monkeypatch.setattr("bandfall._search.pace._ladder_pace", lambda *_, ladder=ladder: ladder)
         model = Timed(n_jobs=n_jobs, max_seconds=0.25)
         model.clock = at(Time())
         models.append(model.fit(X, y))
@@ -157,10 +155,10 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):
     time = Time(step=1e-6)
 
     class Late(Clock):
-        def task(self, stage, entries, *, part=""):
+        def task(self, stage, entries):
             if stage == FINAL_FITS:
                 time.now = 1e6
-            return super().task(stage, entries, part=part)
+            return super().task(stage, entries)
 
     settings = {"probed_rows": 100, "usual_path": (0, 0)}
     model = timed(rows, at(time, Late), settings, max_seconds=1e3)

@@ -149,14 +149,6 @@ def test_evaluations_rows_and_time_are_bounded():
     assert_allclose(at_once.scales, at_once.scales[0] * X.std(axis=0)[0] / X.std(axis=0))
 
 
-def test_start_does_not_matter_much():
-    X, y = rows(60)
-    start = relevance(X, y, "laplace").scales
-    again = relevance(X, y, start=1000.0 * start)
-    assert_allclose(again.value, relevance(X, y).value, atol=0.5)
-    assert again.n_evaluations <= relevance(X, y).n_evaluations
-
-
 def test_kernels_without_a_derivative_are_refused():
     X, y = rows()
     with pytest.raises(ValueError, match="without a derivative"):

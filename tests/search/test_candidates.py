@@ -3,31 +3,24 @@
 import numpy as np
 import pytest
 
-from bandfall._search.candidates import (
-    Request,
-    families_for,
-    neighbours,
-    next_speeds,
-)
+from bandfall._models.member import Candidate
+from bandfall._search.candidates import Trial, families_for, neighbouring
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.settings import SPEEDS, Settings
 
 
-def test_neighbours_of_a_speed():
-    assert neighbours(SPEEDS[0]) == SPEEDS[:2]
-    assert neighbours(SPEEDS[3]) == SPEEDS[2:5]
-    assert neighbours(SPEEDS[-1]) == SPEEDS[-2:]
-
-
-def test_few_speeds_settle_on_one_that_beats_those_beside_it():
-    best = SPEEDS[2]
-    for tried, few, expected in [
-        (SPEEDS[:7:2], True, SPEEDS[1:4]),
-        (SPEEDS[1:4], True, (best,)),
-        ((best,), True, (best,)),
-        (SPEEDS[1:4], False, SPEEDS[1:4]),
-    ]:
-        assert next_speeds(Request("standard", 0, "gaussian", tried), best, few) == expected
+@pytest.mark.parametrize(
+    ("speed", "few", "expected"),
+    [
+        (SPEEDS[0], False, SPEEDS[:2]),
+        (SPEEDS[3], False, SPEEDS[2:5]),
+        (SPEEDS[-1], False, SPEEDS[-2:]),
+        (SPEEDS[3], True, SPEEDS[3:4]),
+    ],
+)
+def test_neighbours_of_a_speed(speed, few, expected):
+    trial = Trial(Candidate(min_speed=speed), 0.5, 0.1, 0.5, 0.9, 10)
+    assert neighbouring(trial, Settings(), few).speeds == expected
 
 
 @pytest.mark.parametrize(

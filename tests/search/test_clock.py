@@ -188,9 +188,9 @@ def test_later_stages_are_counted_from_the_start(clock, time):
     assert clock.share() == pytest.approx(0.1)
 
 
-def test_tasks_of_one_part_may_share_the_time(clock, time):
-    clock.expect(SEARCH, 8.0, part="a")
-    with clock.task(SEARCH, 1.0, part="a"), clock.task(SEARCH, 1.0, part="a"):
+def test_tasks_may_share_the_time(clock, time):
+    clock.expect(SEARCH, 8.0)
+    with clock.task(SEARCH, 1.0), clock.task(SEARCH, 1.0):
         time.seconds = 2.0
     assert clock.expected() == pytest.approx(6.0)
 
@@ -234,13 +234,12 @@ def test_a_wrong_estimate_is_made_up_for(clock, time):
     assert share == pytest.approx(1.0)
 
 
-def test_parts_of_a_stage_add_up_and_end_with_it(clock, time):
-    clock.expect(SEARCH, 1.0, part="standard")
-    clock.expect(SEARCH, 3.0, part="steps")
-    with clock.task(SEARCH, 1.0, part="standard"):
+def test_a_stage_ends_with_the_start_of_the_next(clock, time):
+    clock.expect(SEARCH, 4.0)
+    with clock.task(SEARCH, 1.0):
         time.seconds = 1.0
     assert clock.expected() == pytest.approx(3.0)
-    with clock.task(FINALISTS, 1.0):  # the search has ended before all of its parts
+    with clock.task(FINALISTS, 1.0):
         time.seconds = 2.0
     assert clock.expected() == pytest.approx(0.0)
 
@@ -278,7 +277,7 @@ def test_an_observer_sees_the_clocks_of_fits():
     with observed_by(seen.append):
         clock = Clock()
     assert seen == [clock]
-    assert set(STAGES) == {"search", "finalists", "final fits", "summary"}
+    assert set(STAGES) == {"search", "finalists", "log-loss", "final fits", "summary"}
 
 
 def test_an_observer_sees_the_share_of_a_path():
@@ -287,6 +286,7 @@ def test_an_observer_sees_the_share_of_a_path():
         KernelDescentRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
     (progress,) = seen
     assert 0.0 < progress.share() <= 1.0
-    for progress.r2, share in ((-0.1, 0.0), (0.9, 1 / 3), (1.0, 1.0)):
+    for r2, share in ((-0.1, 0.0), (0.9, 1 / 3), (1.0, 1.0)):
+        progress.reach(r2)
         assert_allclose(progress.share(), share)
     assert PathProgress(1.0).share() == 0.0

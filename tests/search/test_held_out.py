@@ -40,7 +40,7 @@ def run(parts, judge):
 def curves(parts, outcomes):
     """Loss of all parts together after every stop, shape (L + 1, V)."""
     return sum(
-        np.einsum("lmv,m->lv", one.losses, np.ones(len(p.y)) if p.weights is None else p.weights)
+        np.einsum("lmv,m->lv", one.losses, p.evidence)
         for p, one in zip(parts, outcomes, strict=True)
     )
 

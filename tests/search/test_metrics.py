@@ -7,9 +7,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bandfall._models.member import Candidate, MetricKey
 from bandfall._models.metric import learned_root, metric_root, scaled
 from bandfall._products.base import group_rows
+from bandfall._search import metrics
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.metrics import common_root, complete, next_root, roots_of
-from bandfall._search.parts import Part, train_ladder
+from bandfall._search.metrics import common_root, completed, next_roots, roots_of
+from bandfall._search.parts import Part, train_parts
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.splits import folds
 from bandfall.descent._sum import KernelSum
@@ -44,12 +45,13 @@ def trial_of(encoding="standard", n_rounds=0, kernel="gaussian", speed=0.1, max_
     return Trial(Candidate(encoding, n_rounds, kernel, speed), 0.0, 0.0, 0.0, max_r2, 30)
 
 
-def train(parts, request, roots=None):
-    return train_ladder(parts, request, roots or [ONES] * len(parts))
+def train(parts, request, root=ONES):
+    return train_parts(parts, request, [p.scaled(request.encoding, root)[0] for p in parts])
 
 
-def completed(metrics, key, scouts, parts):
-    return complete(metrics, key, scouts, parts, lambda n, *given: train(parts, *given))
+def next_root(part, ladder, root, scout, speed):
+    path = ladder.until(speed, ladder.reached(speed, scout.max_r2))
+    return next_roots([part], (root,), scout, [path])[0]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -59,7 +61,7 @@ def test_the_metric_comes_from_gradients_at_the_scouts_stop(weighted):
     (before,) = roots_of({}, STANDARD, [part])
     assert_array_equal(before, np.ones(3))
     for n_rounds in range(2):
-        (ladder,) = train([part], Request("standard", n_rounds, "gaussian", SPEEDS), [before])
+        (ladder,) = train([part], Request("standard", n_rounds, "gaussian", SPEEDS), before)
         scout = trial_of(n_rounds=n_rounds, max_r2=0.8)
         root = next_root(part, ladder, before, scout, 1)
         stops = ladder.reached(1, 0.8)
@@ -98,10 +100,10 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
         scout = scouts[STANDARD.after(number)]
         one = scout.candidate
         request = Request("standard", number, one.kernel, [one.min_speed], scout.max_r2)
-        (ladder,) = train([part], request, [root])
+        (ladder,) = train([part], request, root)
         root = next_root(part, ladder, root, scout, 0)
         slowly[STANDARD.after(number + 1)] = root
-    at_once = completed({}, STANDARD.after(3), scouts, [part])
+    at_once = completed([part], {}, [STANDARD.after(3)], scouts)
     assert at_once.keys() == slowly.keys()
     for key, (root,) in at_once.items():
         assert_array_equal(root, slowly[key])
@@ -110,22 +112,23 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
 def test_metrics_that_are_known_are_not_learned_again():
     part = part_of(rows_of())
     known = {STANDARD.after(2): (np.diag([1.0, 0.5, 0.25]),)}
-    assert completed(known, STANDARD.after(2), {}, [part]) == known
-    assert completed(known, MetricKey("curved", True, 0), {}, [part]) == known
+    keys = [STANDARD.after(2), MetricKey("curved", True, 0)]
+    assert completed([part], known, keys, {}) == known
 
 
-def test_parts_that_lack_a_metric_learn_it_alone():
+def test_parts_that_lack_a_metric_learn_it_alone(monkeypatch):
     rows = rows_of()
     parts = [Part(rows, *split) for split in folds(rows, np.random.RandomState(0), 3)]
     scouts = {STANDARD.after(n): trial_of(n_rounds=n, max_r2=0.8) for n in range(2)}
-    few = completed({}, STANDARD.after(2), scouts, parts[:2])
+    few = completed(parts[:2], {}, [STANDARD.after(2)], scouts)
     trained = []
 
-    def counted(numbers, request, roots):
-        trained.append(list(numbers))
-        return train([parts[number] for number in numbers], request, roots)
+    def counted(lacking, *given, **named):
+        trained.append([parts.index(part) for part in lacking])
+        return train_parts(lacking, *given, **named)
 
-    every = complete(few, STANDARD.after(2), scouts, parts, counted)
+    monkeypatch.setattr(metrics, "train_parts", counted)
+    every = completed(parts, few, [STANDARD.after(2)], scouts)
     assert trained == [[2], [2]]
     for key, roots in every.items():
         assert len(roots) == 3

@@ -10,7 +10,7 @@ from bandfall._models.member import Candidate, MetricKey
 from bandfall._products import HOST
 from bandfall._products.base import group_rows
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.parts import Part, run_parts, train_ladder
+from bandfall._search.parts import Part, run_parts, train_parts
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.splits import folds
 from counting import Counting
@@ -51,7 +51,7 @@ def test_operators_of_parts_are_released(weighted):
     backend = Counting(HOST)
     part = part_of(replace(rows_of(weighted=weighted), backend=backend))
     request = Request("standard", 0, "laplace-1.5", SPEEDS)
-    assert len(train_ladder([part, part], request, [ONES, ONES])) == 2
+    assert len(train_parts([part, part], request, [part.columns("standard")[0]] * 2)) == 2
     assert backend.n_made == 2
     assert not backend.open
 

@@ -8,24 +8,10 @@ import numpy as np
 import pytest
 
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import (
-    Trial,
-    families_among,
-    families_for,
-)
-from bandfall._search.rounds import (
-    Found,
-    by_slopes,
-    climbs_of,
-    goes_on,
-    judge_again,
-    next_round,
-    promising,
-    race,
-)
+from bandfall._search import metrics
+from bandfall._search.candidates import Trial, families_among, families_for
+from bandfall._search.rounds import Found, judge_again, promising, race
 from bandfall._search.settings import SPEEDS, Settings
-from bandfall._search.trainers import LocalTrainer
-from bandfall._targets.losses import PowerLoss
 from search_rows import (
     FEW,
     FOLDS,
@@ -39,23 +25,22 @@ from search_rows import (
 )
 
 
-def test_finalists_do_not_learn_a_metric_twice():
-    """Two at a time would, and see each other's parts half done."""
-    learned = []
+def test_finalists_do_not_learn_a_metric_twice(monkeypatch):
+    learned, original = [], metrics.train_parts
 
-    class Counted(LocalTrainer):
-        def ladders(self, numbers, request, roots):
-            learned.extend((number, request.encoding, request.n_rounds) for number in numbers)
-            return super().ladders(numbers, request, roots)
+    def counted(parts, request, *given, **named):
+        learned.extend((len(part.held_out), part, request) for part in parts)
+        return original(parts, request, *given, **named)
 
+    monkeypatch.setattr(metrics, "train_parts", counted)
     rows = rows_of(d=4, encodings=("standard", "curved"))
     first, second = rungs_of(rows, replace(FOLDS, **SLOPES))
     families = families_for(first[0].rows, ("gaussian", "matern12"))
-    found = Found().joined(race(families, trainer_of(first)))
-    judge_again(found.finalists, found, Counted(second, PowerLoss()))
-    assert {number for number, *_ in learned} == {2, 3}
-    assert len(learned) > 4
-    assert len(set(learned)) == len(learned)
+    found = race(families, trainer_of(first))
+    judge_again(found.finalists, found, trainer_of(second))
+    taught = {(second.index(part), one.encoding, one.n_rounds) for _, part, one in learned}
+    assert {number for number, *_ in taught} == {2, 3}
+    assert len(taught) == len(learned) > 3
 
 
 def test_a_metric_is_learned_where_it_helps():
@@ -124,10 +109,9 @@ FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
 def test_finalists_that_come_too_late_are_not_looked_at():
     first, _ = rungs_of(rows_of(), FEW)
     trainer = trainer_of(first, interrupted=lambda trial: True)
-    (decided,) = judge_again([FINALIST], Found(), trainer)
-    assert len(decided.trials) == 2
+    assert len(judge_again([FINALIST], Found(), trainer).trials) == 2
     assert trainer.over
-    assert judge_again([FINALIST], Found(), trainer) == []
+    assert not judge_again([FINALIST], Found(), trainer).predictions
 
 
 def test_finalists_are_the_best_of_every_kind():
@@ -150,7 +134,7 @@ def test_finalists_are_the_best_of_every_kind():
 
 
 def test_families_that_cannot_catch_up_leave_the_race():
-    budget = Settings(race=1.4)
+    budget = Settings(hopeless=1.4)
     assert promising([9.0], 0.1, budget)  # one round says nothing about the next
     assert promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
     assert not promising([1.0, 0.9], 0.1, budget)
@@ -158,17 +142,13 @@ def test_families_that_cannot_catch_up_leave_the_race():
     assert promising([0.0, 0.0], 0.0, budget)
 
 
-def test_a_family_out_of_the_race_is_trained_no_further():
-    first, _ = rungs_of(rows_of(), replace(FOLDS, max_rounds=6, patience=7))
-    trainer, rounds = trainer_of(first), []
-    for least in (0.0, math.inf):  # no error at all, which no family comes near; and no rival
-        families = families_for(first[0].rows, ["gaussian"])
-        (climb,) = climbs_of(families, trainer.settings)
-        while goes_on(climb, trainer):
-            due = by_slopes(climb, least, trainer)
-            climb = next_round(climb, due, trainer.planned(due), trainer)
-        rounds.append({trial.candidate.n_rounds for trial in climb.found.trials})
-    assert rounds == [{0, 1}, set(range(7))]
+@pytest.mark.parametrize(("hopeless", "n_rounds"), [(0.0, 2), (math.inf, 7)])
+def test_a_family_out_of_the_race_is_trained_no_further(hopeless, n_rounds):
+    budget = replace(FOLDS, max_rounds=6, patience=7, hopeless=hopeless)
+    first, _ = rungs_of(rows_of(), budget)
+    found = race(families_for(first[0].rows, ["gaussian"]), trainer_of(first))
+    rounds = {trial.candidate.n_rounds for trial in found.trials if not trial.candidate.likelihood}
+    assert rounds == set(range(n_rounds))
 
 
 @pytest.mark.parametrize(("share", "tried"), [(0.0, {"standard"}), (1.0, {"standard", "curved"})])
@@ -178,7 +158,7 @@ def test_targets_almost_free_of_noise_try_more_families(share, tried):
     families, exact = (
         families_among(first[0].rows, {name: ["gaussian"]}) for name in ("standard", "curved")
     )
-    found = Found().joined(race(families, trainer_of(first), exact))
+    found = race(families, trainer_of(first), exact)
     assert {trial.candidate.encoding for trial in found.trials} == tried
 
 

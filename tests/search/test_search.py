@@ -176,10 +176,8 @@ def test_a_search_may_end_after_any_ladder(budget):
     for n_ladders in (1, 3, 8, 9):
         tuned = tuned_on(rows, budget, kernels=kernels, interrupted=clock(n_ladders))
         check_evidence(rows, tuned)
-        # Every encoding is looked at once at least, whatever the time.
-        assert {t.candidate.encoding for t in tuned.trials} == {"standard", "curved"}
         sizes.append(len(tuned.trials))
-        assert tuned.trials == longest.trials[: len(tuned.trials)] or n_ladders < 8
+        assert tuned.trials == longest.trials[: len(tuned.trials)]
     assert sizes == sorted(sizes)
     assert sizes[-1] <= len(longest.trials)
 

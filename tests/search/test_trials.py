@@ -9,7 +9,7 @@ from bandfall._search.candidates import (
     Request,
 )
 from bandfall._search.ladder import Ladder
-from bandfall._search.parts import Outcome, Part, trials_of
+from bandfall._search.parts import Outcome, Part, trial_of
 from bandfall._targets.losses import PowerLoss, mean_r2
 from search_rows import (
     rows_of,
@@ -40,23 +40,13 @@ def test_the_stop_is_the_best_for_all_parts_together():
         outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1], parts[1], judge),
     ]
     # At 0.4 the second part has not got far, from 0.8 on the first one has gone too far.
-    (trial,) = trials_of(REQUEST, outcomes, parts)
+    trial, stops = trial_of(outcomes, parts, REQUEST, 0)
+    assert stops == [1, 2]
     expected = np.array([0.25, 0.25, 0.01, 0.01, 0.01])
     assert trial.max_r2 == 0.5
     assert_allclose(trial.loss, expected.mean())
     assert_allclose(trial.standard_error, expected.std() / math.sqrt(5))
     assert trial.n_rows == 40
-
-
-def test_stops_are_thinned_to_sixty():
-    rows = rows_of()
-    part = Part(rows, np.arange(40), np.arange(40, 60))
-    judge = PowerLoss()
-    y = part.y[:, 0]
-    r2 = np.linspace(0.0, 0.99, 201)
-    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2], part, judge)
-    (trial,) = trials_of(REQUEST, [outcome], [part])
-    assert_allclose(trial.max_r2, 0.99)
 
 
 def test_targets_that_do_not_vary_have_no_score():

@@ -16,21 +16,19 @@ from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
 from bandfall._search.averaging import Tuned, average_of
 from bandfall._search.candidates import Trial
-from bandfall._search.clock import FINALISTS, Clock
-from bandfall._search.jobs import parallel_map
+from bandfall._search.clock import LOG_LOSS, Clock
 from bandfall._search.metrics import Roots, roots_of
 from bandfall._search.parts import Part, joined_targets, joined_weights
 from bandfall._search.rows import Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import PENALTIES, Settings
 from bandfall._search.splits import folds_for
+from bandfall._search.trainer import parallel_map
 from bandfall._targets.links import SOFTMAX_LINKS, LogLoss
 from bandfall._targets.losses import mean_and_error, mean_r2
 from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
-
-_WORK = "log-loss"  # part of the progress
 
 
 def tune_classes(
@@ -217,7 +215,7 @@ def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) ->
     The first half of the parts chooses the penalty: downhill from the first, every `stride`-th.
     """
     trial, judge, n_first = start.trial, _judge(parts[0].rows), len(first_half(parts))
-    with clock.task(FINALISTS, _entries(len(parts[0]), len(parts)), part=_WORK):
+    with clock.task(LOG_LOSS, _entries(len(parts[0]), len(parts))):
         pairs = zip(parts, start.roots, strict=True)
         problems = [Problem.of(part, trial, root) for part, root in pairs]
         y, weights = joined_targets(parts[:n_first]), joined_weights(parts[:n_first])
@@ -365,7 +363,7 @@ def _expect(clock: Clock, rows: Rows, n_parts: int, n_members: int, n_others: in
     """Announce the usual number of fits (members and others), if the log-loss is minimised."""
     n_fits = n_members + n_others if _minimised(rows) else 0
     n_rows = min(len(rows), rows.settings.penalty_rows)
-    clock.expect(FINALISTS, n_fits * _entries(n_rows, n_parts), part=_WORK)
+    clock.expect(LOG_LOSS, n_fits * _entries(n_rows, n_parts))
 
 
 def _n_ladders(n_rows: int, n_parts: int) -> float:

@@ -17,8 +17,8 @@ from bandfall._products import HOST, resolve_backend
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
-from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part
+from bandfall._search.trainer import parallel_map
 from bandfall.descent import Log, Path, Status
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
@@ -131,7 +131,7 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
     for (_, weight), own in zip(tuned.members, held_out, strict=True):
         predictions += np.nan if own is None else weight * own
     known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-    if not len(known) or len(known) < min(len(tuned.held_out), part.rows.settings.fewest_evidence):
+    if not len(known) or len(known) < min(len(tuned.held_out), part.rows.settings.fewest_judging):
         return tuned
     return replace(tuned, held_out=part.train[known], predictions=predictions[known])
 

@@ -14,7 +14,7 @@ from bandfall._models.member import FittedLeaf, MetricKey
 from bandfall._models.metric import learned_root, scaled
 from bandfall._products import HOST, Backend
 from bandfall._search.candidates import Request, Trial, beyond
-from bandfall._search.metrics import likely_root
+from bandfall._search.metrics import likely_roots
 from bandfall._search.parts import Part, run_parts
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.settings import Settings
@@ -194,7 +194,7 @@ def _likelihood(leaf: Divided, _: _Judged, root: np.ndarray | None) -> np.ndarra
     """The root with scales by marginal likelihood along its directions."""
     part = Part(leaf.rows(leaf.X), np.flatnonzero(~leaf.judging), np.arange(0))
     root = np.ones(leaf.X.shape[1]) if root is None else root
-    return likely_root(part, MetricKey("leaf", leaf.mixes, 0), root)
+    return likely_roots([part], (root,), MetricKey("leaf", leaf.mixes, 0))[0]
 
 
 def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
@@ -217,8 +217,7 @@ def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
     limit = min(settings.max_r2, max(settings.farthest, beyond(trial, settings)))
     request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], limit)
     (outcome,) = run_parts([part], request, [np.ones(X.shape[1])], leaf.judge)
-    weights = np.ones(len(part.y)) if part.weights is None else part.weights
-    losses = np.average(outcome.losses[:, :, 0], axis=1, weights=weights)
+    losses = np.average(outcome.losses[:, :, 0], axis=1, weights=part.evidence)
     best = int(np.argmin(losses))
     bandwidths, coefficients = outcome.ladder.until(0, best)
     return _Judged(

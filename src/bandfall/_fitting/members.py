@@ -26,8 +26,7 @@ from bandfall._search.pace import Now, path_seconds
 from bandfall._search.parts import Part
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
-from bandfall._search.trainers import WorkerParts
-from bandfall._targets.losses import PowerLoss
+from bandfall._search.trainer import WorkerParts
 from bandfall.descent import Path, Status
 
 
@@ -167,24 +166,19 @@ def _fitted_on_workers(
     """
     if len(part) > min(rows.settings.divided_rows, rows.leaf_rows):
         return {}
-    split = part.train, part.held_out
-    helpers = rows.backend.helpers(WorkerMembers(rows, [split], PowerLoss()))
+    helpers = rows.backend.helpers(WorkerParts([part]))
     if helpers is None:
         return {}
     try:
-        calls = [("member", (trial, root_of(tuned, part, trial))) for trial in trials]
+        calls = [("run", (_fit_alone, (trial, root_of(tuned, part, trial)))) for trial in trials]
         return dict(zip(trials, helpers.call(calls), strict=True))
     finally:
         helpers.close()
 
 
-class WorkerMembers(WorkerParts):
-    """The state of a worker that fits members: one part with all training rows."""
-
-    def member(self, trial: Trial, root: np.ndarray) -> Fitted:
-        """Train one member."""
-        (part,) = self.parts([0])
-        return _fit_member(part, trial, root, Clock())
+def _fit_alone(parts: Sequence[Part], trial: Trial, root: np.ndarray) -> Fitted:
+    """Train one member on a worker."""
+    return _fit_member(parts[0], trial, root, Clock())
 
 
 def root_of(tuned: Tuned, part: Part, trial: Trial) -> np.ndarray:

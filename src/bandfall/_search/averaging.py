@@ -36,23 +36,18 @@ def greedy_weights(
     standard error e of the least loss: where few rows cannot tell models apart, weights become
     more equal.
     """
-    own = [mean_and_error(judge.losses(one, y), weights) for one in predictions]
-    penalty = caution * min(own)[1]
-    counts = np.zeros(len(predictions), dtype=int)
-    total = np.zeros_like(y)
-    best_loss, best_counts = np.inf, counts
+    penalty = caution * min(mean_and_error(judge.losses(one, y), weights) for one in predictions)[1]
+    counts = best_counts = np.zeros(len(predictions), dtype=int)
+    total, best_loss = np.zeros_like(y), np.inf
     for step in range(1, (n_steps if n_members > 1 else 1) + 1):
-        members = np.flatnonzero(counts).tolist()
-        allowed = members if len(members) >= n_members else list(range(len(predictions)))
-        losses = {}
-        for i in allowed:
-            shares = np.bincount([i], minlength=len(counts)) + counts
-            loss = np.average(judge.losses((total + predictions[i]) / step, y), weights=weights)
-            losses[i] = loss + penalty * float(shares @ shares) / step**2
-        chosen = min(losses, key=lambda i: losses[i])
-        counts = counts.copy()
-        counts[chosen] += 1
-        total = total + predictions[chosen]
+        losses = np.full(len(predictions), np.inf)
+        for i, one in enumerate(predictions):
+            if counts[i] or np.count_nonzero(counts) < n_members:
+                shares = np.bincount([i], minlength=len(counts)) + counts
+                loss = np.average(judge.losses((total + one) / step, y), weights=weights)
+                losses[i] = loss + penalty * float(shares @ shares) / step**2
+        chosen = int(np.argmin(losses))
+        counts, total = counts + (np.arange(len(counts)) == chosen), total + predictions[chosen]
         if losses[chosen] < best_loss:
             best_loss, best_counts = losses[chosen], counts
     return best_counts / best_counts.sum()
@@ -66,38 +61,18 @@ def without_light(weights: np.ndarray, n_members: int, light: float) -> np.ndarr
 
 @dataclass(frozen=True)
 class Tuned:
-    """The result of a search: an average, and the evidence for it.
+    """The result of a search: an average, and the evidence for it."""
 
-    Attributes
-    ----------
-    members : list of (Trial, float)
-        The trials to average and their weights, which sum to one; heaviest first.
-    held_out : ndarray of shape (m,)
-        Row numbers of the evidence; a row may occur more than once.
-    predictions : ndarray of shape (m, k)
-        Predictions of the average for these rows, by models that have not seen them.
-    trials : sequence of Trial
-        All trials, in order.
-    roots : dict of MetricKey to ndarray
-        The metrics of the members, for all rows.
-    outputs : dict of Trial to ndarray of shape (m, k)
-        Predictions of all candidates of the average.
-    parts : sequence of Part
-        The parts with these held-out rows.
-    judge : Judge, optional
-    metrics : dict of MetricKey to tuple of ndarray
-        The metrics of all candidates, for every part.
-    """
-
-    members: list[tuple[Trial, float]]
-    held_out: np.ndarray
-    predictions: np.ndarray
-    trials: Sequence[Trial]
-    roots: Mapping[MetricKey, np.ndarray]
+    members: list[tuple[Trial, float]]  # with weights, which sum to one; heaviest first
+    held_out: np.ndarray  # (m,): row numbers of the evidence; a row may occur more than once
+    predictions: np.ndarray  # (m, k): for these rows, by models that have not seen them
+    trials: Sequence[Trial]  # all, in order
+    roots: Mapping[MetricKey, np.ndarray]  # metrics of the members, for all rows
+    # Of all candidates of the average: predictions (m, k), and the metrics for every part.
     outputs: Mapping[Trial, np.ndarray] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
     parts: Sequence[Part] = ()
     judge: Judge = field(default_factory=PowerLoss)
-    metrics: Metrics = field(default_factory=dict)
 
     def among(self, trials: Sequence[Trial]) -> Tuned:
         """The average of these candidates only, with new weights."""
@@ -136,7 +111,7 @@ def average_of(
         trials,
         {key: common_root(metrics[key]) for key in keys if key.learned},
         outputs,
+        metrics,
         parts,
         judge,
-        metrics,
     )

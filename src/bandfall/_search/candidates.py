@@ -72,17 +72,13 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
         return families_among(rows, dict.fromkeys(rows.views, tuple(kernels)))
     settings, n = rows.settings, len(rows)
     if rows.strata is None:
-        usual, more, most = settings.families, settings.more_for_numbers, n
-    else:
-        usual, most = settings.class_families, settings.exact_rows
-        widths = {encoding: view.Z.shape[1] for encoding, view in rows.views.items()}
-        more = {
-            encoding: kernels
-            for encoding, kernels in settings.more_for_classes.items()
-            if widths.get(encoding, 0) <= settings.more_columns
-        }
-    families = families_among(rows, usual)
-    return families + (families_among(rows, more) if settings.fold_rows <= n <= most else [])
+        more = families_among(rows, settings.more_for_numbers) if n >= settings.fold_rows else []
+        return families_among(rows, settings.families) + more
+    families, more = families_among(rows, settings.class_families), []
+    if settings.fold_rows <= n <= settings.exact_rows:
+        more = families_among(rows, settings.more_for_classes)
+    widths = {name: view.Z.shape[1] for name, view in rows.views.items()}
+    return families + [one for one in more if widths[one.encoding] <= settings.more_columns]
 
 
 def exact_families_for(rows: Rows) -> list[Family]:
@@ -101,38 +97,25 @@ def families_among(rows: Rows, kernels: Mapping[str, Sequence[Kernel | str]]) ->
     ]
 
 
-def neighbours(speed: float) -> tuple[float, ...]:
-    """A speed, the next faster and the next slower one."""
-    place = SPEEDS.index(speed)
-    return SPEEDS[max(0, place - 1) : place + 2]
-
-
-def next_speeds(request: Request, best: float, few_speeds: bool) -> tuple[float, ...]:
-    """The best speed of a request and its neighbours.
-
-    With `few_speeds`, only the best once it was better than its neighbours.
-    """
-    beside, tried = neighbours(best), tuple(request.speeds)
-    return (best,) if few_speeds and tried in (beside, (best,)) else beside
-
-
 def beyond(trial: Trial, settings: Settings) -> float:
     """Training R² for the next paths: well beyond the stop of the best trial."""
     return min(settings.max_r2, 1.0 - settings.beyond * (1.0 - trial.max_r2))
 
 
-def neighbouring(trial: Trial, settings: Settings) -> Request:
-    """A trial again, with the neighbours of its speed."""
-    return trial.request(neighbours(trial.candidate.min_speed), beyond(trial, settings))
+def neighbouring(trial: Trial, settings: Settings, few_speeds: bool = False) -> Request:
+    """A trial again, at its speed and (unless `few_speeds`) the next faster and slower one."""
+    speed = trial.candidate.min_speed
+    place = SPEEDS.index(speed)
+    speeds = (speed,) if few_speeds else SPEEDS[max(0, place - 1) : place + 2]
+    return trial.request(speeds, beyond(trial, settings))
 
 
 def trial_table(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
     """Columns with one entry per trial."""
-    parts = [trial.candidate.summary() for trial in trials]
-    keys = [field.name for field in fields(Candidate)]
-    others = {"candidate", "temperature"}  # only members have a temperature
-    names = [field.name for field in fields(Trial) if field.name not in others]
-    return {
-        **{key: np.array([part[key] for part in parts]) for key in keys},
-        **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},
-    }
+    names = [field.name for field in fields(Trial)]
+    own = [name for name in names if name not in ("candidate", "temperature")]  # of members alone
+    rows = [
+        {**one.candidate.summary(), **{name: getattr(one, name) for name in own}} for one in trials
+    ]
+    keys = [field.name for field in fields(Candidate)] + own
+    return {key: np.array([row[key] for row in rows]) for key in keys}

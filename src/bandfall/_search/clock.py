@@ -16,7 +16,8 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Protocol
 
-SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
+STAGES = "search", "finalists", "log-loss", "final fits", "summary"
+SEARCH, FINALISTS, LOG_LOSS, FINAL_FITS, SUMMARY = STAGES
 PATH = 0.5  # cost of one path, in ladders of speeds, at most
 PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
@@ -33,7 +34,7 @@ class Progress(Protocol):
         """Share of the work that is done, 0 to 1."""
 
 
-_observer: ContextVar[Callable[[Progress], None] | None] = ContextVar("_observer", default=None)
+_observer: ContextVar[Callable[[Progress], None]] = ContextVar("_observer", default=lambda _: None)
 
 
 @contextmanager
@@ -44,11 +45,6 @@ def observed_by(observer: Callable[[Progress], None]) -> Iterator[None]:
         yield
     finally:
         _observer.reset(token)
-
-
-def _announce(progress: Progress) -> None:
-    if (observer := _observer.get()) is not None:
-        observer(progress)
 
 
 def work(n_rows: int, n_ladders: float = 1.0) -> float:
@@ -67,93 +63,23 @@ def coarse(share: float) -> float:
     return 2.0 ** math.floor(math.log2(share))
 
 
-class WorkDone:
-    """The share of a fit that is done, and the seconds that are left.
-
-    Methods may be called from several threads.
-
-    Examples
-    --------
-    >>> seconds = iter([0.0, 0.0, 2.0, 2.0, 2.0])
-    >>> done = WorkDone(now=lambda: next(seconds))
-    >>> done.expect("search", 4.0)
-    >>> with done.task("search", 1.0):
-    ...     pass
-    >>> done.expected(), done.share()
-    (6.0, 0.25)
-    """
-
-    def __init__(self, now: Callable[[], float] = time.monotonic):
-        self.now = now
-        self._start = now()
-        self._lock = threading.Lock()
-        self._to_come: dict[tuple[str, str], float] = {}  # entries not begun, by stage and part
-        self._running: dict[object, tuple[float, float]] = {}  # entries and start of tasks
-        self._done, self._last_end, self._share = 0.0, self._start, 0.0
-
-    def expect(self, stage: str, entries: float, *, part: str = "") -> None:
-        """Set or correct how much work a part of a stage has still to begin."""
-        with self._lock:
-            self._to_come[stage, part] = entries
-
-    @contextmanager
-    def task(self, stage: str, entries: float, *, part: str = "") -> Iterator[None]:
-        """Context for work on a part of a stage; the start of a stage ends all earlier ones."""
-        task, place = object(), STAGES.index(stage)
-        with self._lock:
-            left = {key: n for key, n in self._to_come.items() if STAGES.index(key[0]) >= place}
-            self._to_come = left | {(stage, part): max(0.0, left.get((stage, part), 0.0) - entries)}
-            self._running[task] = entries, self.now()
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._running[task]
-                self._done, self._last_end = self._done + entries, self.now()
-
-    def expected(self) -> float | None:
-        """Expected seconds to the end; None before the first task has ended."""
-        with self._lock:
-            return self._expected(self.now()) if self._done else None
-
-    def _expected(self, now: float) -> float:
-        pace = (self._last_end - self._start) / self._done  # a tenth of a late task is still left
-        running = [
-            max(pace * n - (now - start), 0.1 * pace * n) for n, start in self._running.values()
-        ]
-        return pace * sum(self._to_come.values()) + sum(running)
-
-    def share(self) -> float:
-        """Share of the time that has passed, 0 to 1; never falls."""
-        with self._lock:
-            if self._done:
-                now = self.now()
-                passed, left = now - self._start, self._expected(now)
-                self._share = max(self._share, passed / (passed + left) if passed else 0.0)
-            return self._share
-
-
-class Clock(WorkDone):
+class Clock:
     """Seconds that a fit may take (no limit by default), and what it has done so far.
 
     A limited fit is planned once, at a pace in processor time, so that two runs mostly try the same
     on a busy machine too. The time that has passed ends a search only if the plan was wrong. While
-    other programs use the processor, two thirds of the time count at least. `skipped` lists
-    everything that was left out to save time.
-
-    Parameters
-    ----------
-    seconds : float, optional
-        The limit.
-    now : callable, optional
-        Returns the time in seconds.
-    fewest_rows : int
-        A final fit has this many rows, if there are as many.
+    other programs use the processor, two thirds of the time count at least. A final fit has
+    `fewest_rows` rows, if there are as many. Methods may be called from several threads.
 
     Examples
     --------
-    >>> Clock().search_over, Clock(1e-9).search_over
-    (False, True)
+    >>> seconds = iter([0.0, 2.0, 2.0])
+    >>> clock = Clock(now=lambda: next(seconds))
+    >>> clock.expect("search", 4.0)
+    >>> with clock.task("search", 1.0):
+    ...     pass
+    >>> clock.share()
+    0.25
     """
 
     def __init__(
@@ -163,23 +89,24 @@ class Clock(WorkDone):
         now: Callable[[], float] = time.monotonic,
         fewest_rows: int = 200,
     ):
-        super().__init__(now)
-        self.skipped: list[str] = []
+        self.now, self.fewest_rows = now, fewest_rows
+        self.limit = math.inf if seconds is None else seconds
+        self.skipped: list[str] = []  # everything that was left out to save time
         self.left_out: dict[str, float] = {}  # rows and encodings, and the seconds they would take
         self.interrupted = False  # `end` was called: training may stop where it is
         self.pressed = False  # Ctrl-C was: `fit` raises KeyboardInterrupt once its model is kept
         self.begun = False  # the search has a first trial
-        self.limit = math.inf if seconds is None else seconds
-        self.fewest_rows = fewest_rows
         self.on_host = now is time.monotonic  # whether this process computes
+        self._start = self._last_end = now()
         self._busy_start = time.process_time()
         self._uncounted = 0.0  # seconds
         self._first: float | None = None  # when the first trial began
-        self._entries = math.inf  # that take the whole limit
-        self._reserved = 0.0  # entries of final fits
-        self._planned = math.inf  # entries that the search may still begin
-        self._planned_at = 0.0  # seconds passed
-        _announce(self)
+        self._entries = self._room = math.inf  # that take the whole limit, or that a search may
+        self._begun = self._done = self._running = 0.0  # entries
+        self._to_come: dict[str, float] = {}  # entries not begun, by stage
+        self._share = 0.0
+        self._lock = threading.Lock()
+        _observer.get()(self)
 
     @property
     def bounded(self) -> bool:
@@ -239,6 +166,45 @@ class Clock(WorkDone):
             if seconds is not None:
                 self.left_out[what] = seconds
 
+    # The work that is done ----------------------------------------------------------------------
+
+    def expect(self, stage: str, entries: float) -> None:
+        """Set or correct how much work of a stage has still to begin."""
+        with self._lock:
+            self._to_come[stage] = entries
+
+    @contextmanager
+    def task(self, stage: str, entries: float) -> Iterator[None]:
+        """Context for work on a stage; the start of a stage ends all earlier ones."""
+        with self._lock:
+            later = STAGES[STAGES.index(stage) :]
+            self._to_come = {one: n for one, n in self._to_come.items() if one in later}
+            self._to_come[stage] = max(0.0, self._to_come.get(stage, 0.0) - entries)
+            self._running += entries
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= entries
+                self._done, self._last_end = self._done + entries, self.now()
+
+    def expected(self) -> float | None:
+        """Expected seconds to the end, at the pace so far; None before the first task has ended."""
+        if not self._done:
+            return None
+        with self._lock:
+            pace = (self._last_end - self._start) / self._done
+            running = pace * self._running  # a tenth of a late task is still left
+            running = max(running - (self.now() - self._last_end), 0.1 * running)
+            return pace * sum(self._to_come.values()) + running
+
+    def share(self) -> float:
+        """Share of the time that has passed, 0 to 1; never falls."""
+        left, passed = self.expected(), self.now() - self._start
+        if left is not None and passed:
+            self._share = max(self._share, passed / (passed + left))
+        return self._share
+
     # The plan of a limited search ---------------------------------------------------------------
 
     def afford(self, entries: float) -> None:
@@ -247,31 +213,23 @@ class Clock(WorkDone):
 
     def plan(self, reserved: float) -> None:
         """Plan the search: it may begin what final fits leave, or a share of everything."""
-        self._reserved = reserved
-        self._planned, self._planned_at = self._room, self.passed
-
-    @property
-    def _room(self) -> float:
-        """Entries that a search may begin in all."""
-        return max(self._entries - self._reserved, SEARCH_SHARE * self._entries)
+        self._room = max(self._entries - reserved, SEARCH_SHARE * self._entries)
 
     def begins(self, entries: float) -> bool:
         """Whether the plan has room for this work, which begins now."""
-        room = self._planned > 0.0
-        self._planned -= entries
-        return room
+        self._begun += entries
+        return self._begun - entries < self._room
 
     def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
         """Whether there is time to try something before the final fits."""
-        return work(n_rows, n_ladders) <= self._planned and not self.search_over
+        return work(n_rows, n_ladders) <= self._room - self._begun and not self.search_over
 
     @property
     def search_over(self) -> bool:
         """Whether the time left is needed for the final fits."""
-        if math.isinf(self._entries):
+        if self.interrupted or math.isinf(self._entries):
             return self.over
-        share = min(1.0, 2.0 * self._room / self._entries)
-        return self.interrupted or self.passed - self._planned_at >= share * self.limit
+        return self.passed >= min(1.0, 2.0 * self._room / self._entries) * self.limit
 
     def search_ended(self) -> bool:
         """Whether training for the search stops now; the first trial may always take a second.
@@ -290,29 +248,19 @@ class Clock(WorkDone):
         """Seconds that the plan leaves for the final fits."""
         if math.isinf(self._entries):
             return self.left
-        begun = min(self._room - self._planned, self._room)
-        return (1.0 - begun / self._entries) * self.limit
+        return (1.0 - min(self._begun, self._room) / self._entries) * self.limit
 
     def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
         """Expected seconds at the pace of the plan; 0 if it is unknown."""
-        known = math.isfinite(self._entries)
-        return self.limit * work(n_rows, n_ladders) / self._entries if known else 0.0
+        return self.limit * work(n_rows, n_ladders) / self._entries
 
 
 class PathProgress:
-    """The progress of one path up to `max_r2`: its residual falls about exponentially.
-
-    Examples
-    --------
-    >>> progress = PathProgress(0.999)
-    >>> progress.reach(0.9)
-    >>> round(progress.share(), 3)
-    0.333
-    """
+    """The progress of one path up to `max_r2`: its residual falls about exponentially."""
 
     def __init__(self, max_r2: float):
         self._r2, self._left = 0.0, max(1.0 - max_r2, 1e-4)
-        _announce(self)
+        _observer.get()(self)
 
     def reach(self, r2: float) -> None:
         """Note the R² at the end of a stage."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from bandfall._products.base import LanczosSteps, OperatorAround
 from bandfall._typing import Array, Times
 from bandfall.descent._flow import train_pass
 from bandfall.descent._front import speed_ceilings
-from bandfall.descent._krylov import KrylovSpace
+from bandfall.descent._krylov import KrylovSpace, never
 from bandfall.descent._stopping import STALL_SPEED
 
 _MAX_PASSES = 6  # spaces at one bandwidth; the rest is left to the next bandwidth
@@ -32,12 +32,15 @@ _FIRST_CHECK = 0.6
 _GROWTH = 0.4
 
 
+Stages: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Bandwidths (S,) and coefficients (S, n, k) of one path."""
+
+
 @dataclass(frozen=True)
 class Ladder:
-    """Paths of several speeds over one grid of bandwidths."""
+    """Paths of several speeds over one grid; long training at one bandwidth has several stops."""
 
-    # (L,): non-increasing, one entry per stop; long training at one bandwidth has several stops.
-    bandwidths: np.ndarray
+    bandwidths: np.ndarray  # (L,): non-increasing, one entry per stop
     coefficients: np.ndarray  # (L, n, V, k): contribution of each path at each stop, or zero
     r2: np.ndarray  # (L + 1, V): on training rows, before and after every stop
 
@@ -46,11 +49,8 @@ class Ladder:
         n_needed = np.searchsorted(self.r2[:, speed], np.asarray(levels) - 1e-9)
         return np.clip(n_needed, min(1, len(self.bandwidths)), len(self.bandwidths))
 
-    def until(self, speed: int, n_stops: int) -> tuple[np.ndarray, np.ndarray]:
-        """Bandwidths (S,) and coefficients (S, n, k) of one path after some stops.
-
-        Only distinct bandwidths at which the path was trained.
-        """
+    def until(self, speed: int, n_stops: int) -> Stages:
+        """One path after some stops: only distinct bandwidths at which it was trained."""
         bandwidths, starts = np.unique(-self.bandwidths[:n_stops], return_index=True)
         coefficients = self.coefficients[:n_stops, :, speed]
         if len(starts):
@@ -59,11 +59,9 @@ class Ladder:
         return -bandwidths[used], coefficients[used]
 
 
-class Watch(Protocol):
-    """Observes paths during training, and ends those that no longer improve."""
-
-    def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """Which speeds may end, (V,), given the stops (S, n, V, k) of every set of rows."""
+# Observes paths during training: which speeds may end, (V,), given a bandwidth and the stops
+# (S, n, V, k) of every set of rows.
+Watch: TypeAlias = Callable[[float, Sequence[np.ndarray]], np.ndarray]
 
 
 def train_ladders(
@@ -76,7 +74,7 @@ def train_ladders(
     tolerance: float,
     max_dimension: int,
     watch: Watch | None = None,
-    ended: Callable[[], bool] = lambda: False,
+    ended: Callable[[], bool] = never,
 ) -> list[Ladder]:
     """Train a path for each speed on each of several sets of rows, at common bandwidths.
 
@@ -87,7 +85,7 @@ def train_ladders(
     and `Flow`.
     """
     climb = _Climb(operators, targets, speeds, 1.0 - max_r2, tolerance, max_dimension, watch, ended)
-    bandwidth = start = climb.operator.max_distance()
+    bandwidth = start = max(operator.max_distance() for operator in operators)
     while not climb.finished.all():
         moved = climb.train(bandwidth, centred=0.0 < bandwidth < start)
         if bandwidth == 0.0 or ended():
@@ -107,31 +105,13 @@ class _Together(OperatorAround):
     def __init__(self, operators: Sequence[KernelOperator], columns: Sequence[np.ndarray]):
         n_rows = max(operator.n_rows for operator in operators)
         super().__init__(operators[0], n_rows, max(operator.trace for operator in operators))
-        self.operators = operators
-        self.columns = columns
+        self.operators, self.columns = operators, columns
         self.vector_bytes = min(operator.vector_bytes for operator in operators)
-
-    @classmethod
-    def of(cls, operators: Sequence[KernelOperator], n_columns: int) -> _Together:
-        """Combine operators, with the same number of columns for each."""
-        numbers = np.arange(len(operators) * n_columns)
-        return cls(operators, np.split(numbers, len(operators)))
-
-    @property
-    def n_evaluations(self) -> int:
-        """Kernel matrices evaluated, all sets together."""
-        return sum(operator.n_evaluations for operator in self.operators)
-
-    def max_distance(self) -> float:
-        """Largest distance between two rows of one set."""
-        return max(operator.max_distance() for operator in self.operators)
 
     def take(self, columns: np.ndarray) -> _Together:
         """The operator for blocks of some of the columns."""
-        places = np.full(sum(map(len, self.columns)), -1)
-        places[columns] = np.arange(len(columns))
-        mine = [places[one][places[one] >= 0] for one in self.columns]
-        return _Together(self.operators, mine)
+        borders = np.searchsorted(columns, [one[0] for one in self.columns[1:]])
+        return _Together(self.operators, np.split(np.arange(len(columns)), borders))
 
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block, every column with its own K."""
@@ -175,13 +155,14 @@ class _Climb:
     ):
         self._targets, self._goal, self._tolerance = targets, goal, tolerance
         self._max_dimension, self._watch, self._ended = max_dimension, watch, ended
-        self._n_outputs = targets[0].shape[1]
-        self._paths = len(speeds), self._n_outputs  # on each set of rows
+        self._paths = len(speeds), targets[0].shape[1]  # on each set of rows
         self._speeds = np.tile(speeds, len(operators))
-        self.operator = _Together.of(operators, math.prod(self._paths))
-        target = np.zeros((self.operator.n_rows, len(operators) * math.prod(self._paths)))
-        for one, columns in zip(targets, self.operator.columns, strict=True):
-            target[: len(one), columns] = np.tile(one, (1, len(speeds)))
+        n_columns = math.prod(self._paths)
+        columns = np.arange(len(operators) * n_columns).reshape(-1, n_columns)
+        self.operator = _Together(operators, list(columns))
+        target = np.zeros((self.operator.n_rows, columns.size))
+        for one, own in zip(targets, columns, strict=True):
+            target[: len(one), own] = np.tile(one, (1, len(speeds)))
         self._residual = self.operator.array(target)
         self._squares = self._per_path((target * target).sum(axis=0))
         self._bandwidths: list[float] = []
@@ -197,12 +178,10 @@ class _Climb:
 
     def ladders(self) -> list[Ladder]:
         """The ladder of each set of rows."""
-        bandwidths, r2 = np.array(self._bandwidths), np.stack(self._r2)
-        r2_of_sets = np.split(r2, len(self._targets), axis=1)
-        return [
-            Ladder(bandwidths, coefficients, own)
-            for coefficients, own in zip(self._split(self._blocks), r2_of_sets, strict=True)
-        ]
+        bandwidths = np.array(self._bandwidths)
+        r2 = np.split(np.stack(self._r2), len(self._targets), axis=1)
+        pairs = zip(self._split(self._blocks), r2, strict=True)
+        return [Ladder(bandwidths, coefficients, own) for coefficients, own in pairs]
 
     def _split(self, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Coefficients at some stops as an array (S, n, V, k) for each set of rows."""
@@ -219,19 +198,18 @@ class _Climb:
         thresholds = np.full_like(self._speeds, 0.5 * STALL_SPEED) if at_floor else self._speeds
         elapsed, left = np.zeros_like(self._speeds), np.full_like(self._speeds, math.inf)
         todo = np.flatnonzero(~self.finished)
-        moved = False
-        for _ in range(_MAX_PASSES):
+        for number in range(_MAX_PASSES):
             operator = self.operator.take(self._columns(todo))
             residual = self._residual[:, self._columns(todo)]
             velocity = operator.product(bandwidth, residual)
-            speed = 2.0 * self._per_path(self.operator.numpy((residual * velocity).sum(0)))
+            speed = 2.0 * self._per_path(operator.numpy((residual * velocity).sum(0)))
             going = (speed >= thresholds[todo]) | np.isfinite(left[todo])
             if not going.all():
-                kept = self._columns(np.flatnonzero(going))
-                todo, residual, velocity = todo[going], residual[:, kept], velocity[:, kept]
-                operator = operator.take(kept)
+                kept, todo = self._columns(np.flatnonzero(going)), todo[going]
+                residual, velocity = residual[:, kept], velocity[:, kept]
+                operator = self.operator.take(self._columns(todo))
             if not len(todo):
-                break
+                return number > 0
             space = KrylovSpace(
                 operator, bandwidth, residual, velocity, self._max_dimension, len(todo)
             )
@@ -253,14 +231,13 @@ class _Climb:
             left[todo] = done.left - done.times
             n_before = len(self._blocks)
             self._advance(space, todo, bandwidth, done.times)
-            moved = True
             if self._watch is not None:
                 turned = self._watch(bandwidth, self._split(self._blocks[n_before:]))
                 self._turned |= np.tile(turned, len(self._targets))
             todo = todo[~done.complete & ~self._turned[todo]]
-            if not len(todo):
+            if not len(todo) or self._ended():
                 break
-        return moved
+        return True
 
     def nothing_left(self, bandwidth: float) -> bool:
         """Whether no narrower bandwidth is fast enough for any path."""
@@ -292,19 +269,18 @@ class _Climb:
             block[:, columns] = coefficients - before
             before = coefficients
             self._residual[:, columns] = residual
-            self._keep(bandwidth, block)
-
-    def _keep(self, bandwidth: float, block: Array) -> None:
-        self._bandwidths.append(bandwidth)
-        self._blocks.append(self.operator.numpy(block))
-        squares = self.operator.numpy((self._residual * self._residual).sum(0))
-        self._squares = self._per_path(squares)
-        # Rounding and the tolerance of a pass may lower it a little; levels are looked up in order.
-        self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
+            self._bandwidths.append(bandwidth)
+            self._blocks.append(self.operator.numpy(block))
+            squares_now = self.operator.numpy((self._residual * self._residual).sum(0))
+            self._squares = self._per_path(squares_now)
+            # Rounding and the tolerance of a pass may lower it a little; levels are looked up in
+            # order.
+            self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
         """Columns of the residual that belong to some paths."""
-        return (paths[:, None] * self._n_outputs + np.arange(self._n_outputs)).reshape(-1)
+        n_outputs = self._paths[1]
+        return (paths[:, None] * n_outputs + np.arange(n_outputs)).reshape(-1)
 
     def _per_path(self, columns: np.ndarray) -> np.ndarray:
-        return np.asarray(columns, dtype=np.float64).reshape(-1, self._n_outputs).sum(axis=1)
+        return np.asarray(columns, dtype=np.float64).reshape(-1, self._paths[1]).sum(axis=1)

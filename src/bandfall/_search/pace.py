@@ -35,23 +35,23 @@ def path_seconds(
     """
     some = np.linspace(0, len(rows) - 1, n_probed).astype(int)
     X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
-    measured = []
+    backend, y, measured = rows.backend, rows.y[some], []
     for _ in range(3 if n_probed <= rows.settings.quick_rows else 1):
         times = [now()]
-        with operator_over(
-            rows.backend, X, candidate.kernel, n_columns=rows.y.shape[1]
-        ) as operator:
-            bandwidth, columns = operator.max_distance(), operator.array(rows.y[some])
-            with rows.backend.threads(n_probed):
-                for fraction in (1.0, 0.5, 0.5):
-                    operator.numpy(operator.product(fraction * bandwidth, columns))
-                    times.append(now())
+        with (
+            operator_over(backend, X, candidate.kernel, n_columns=y.shape[1]) as operator,
+            backend.threads(n_probed),
+        ):
+            bandwidth, columns = operator.max_distance(), operator.array(y)
+            for fraction in (1.0, 0.5, 0.5):
+                operator.numpy(operator.product(fraction * bandwidth, columns))
+                times.append(now())
         measured.append(np.diff(times))
     once, evaluated, repeated = np.min(measured, axis=0)  # other programs disturb few rows most
     n_bandwidths, n_products = rows.settings.usual_path
 
     def seconds(n_rows: int) -> float:
-        kept = symmetric_bytes(n_rows, X.dtype) <= rows.backend.budget
+        kept = symmetric_bytes(n_rows, X.dtype) <= backend.budget
         products = n_products * (repeated if kept else evaluated)
         return float(once + n_bandwidths * evaluated + products)
 
@@ -70,18 +70,11 @@ def affordable_settings(
         return settings
     wanted = min(len(rows), settings.rung_rows[0])
     n_rows = min(wanted, settings.quick_rows // (2 if clock.limit > 2.0 else 4))
-    requests = {
-        kernel.geometry: Request(
-            next(iter(rows.views)), 0, kernel, settings.first_speeds, settings.first_max_r2
-        )
-        for kernel in kernels
-    }
-    measured = [_ladder_seconds(rows, one, judge, n_rows, clock) for one in requests.values()]
-    seconds, entries = (float(np.mean(values)) for values in zip(*measured, strict=True))
-    affordable = coarse(clock.limit * entries / max(seconds, 1e-9))
+    by_norm = {kernel.geometry: kernel for kernel in kernels}.values()
+    pace = np.mean([_ladder_pace(rows, kernel, judge, n_rows, clock) for kernel in by_norm])
+    affordable = coarse(clock.limit / max(float(pace), 1e-15))
     clock.afford(affordable)
-    n_first = math.isqrt(int(settings.first_share * affordable))
-    n_first = max(settings.fewest_rows, n_first)
+    n_first = max(settings.fewest_rows, math.isqrt(int(settings.first_share * affordable)))
     if n_first >= wanted:
         return settings
     clock.skip(f"searched on {n_first:,} rows instead of {wanted:,}")
@@ -94,21 +87,20 @@ def affordable_settings(
     )
 
 
-def _ladder_seconds(
-    rows: Rows, request: Request, judge: Judge, n_rows: int, clock: Clock
-) -> tuple[float, float]:
-    """Seconds and entries of a ladder over two thirds of `n_rows` rows, judged by the others."""
-    now = clock.stopwatch
+def _ladder_pace(rows: Rows, kernel: Kernel, judge: Judge, n_rows: int, clock: Clock) -> float:
+    """Seconds for each entry of a ladder over two thirds of `n_rows` rows."""
+    settings, now = rows.settings, clock.stopwatch
+    encoding = next(iter(rows.views))
+    request = Request(encoding, 0, kernel, settings.first_speeds, settings.first_max_r2)
+    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
 
-    def train(some: np.ndarray) -> float:
+    def seconds(some: np.ndarray) -> float:
         held_out = np.arange(len(some)) % 3 == 0
         part = Part(rows, some[~held_out], some[held_out])
         start = now()
         run_parts([part], request, roots_of({}, request.metric, [part]), judge)
         return now() - start
 
-    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     with clock.uncounted():
-        train(some[:6])
-    seconds = min(train(some) for _ in range(2))
-    return seconds, work(n_rows - math.ceil(n_rows / 3))
+        seconds(some[:6])
+    return min(seconds(some), seconds(some)) / work(n_rows - math.ceil(n_rows / 3))

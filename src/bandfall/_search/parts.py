@@ -12,7 +12,7 @@ import numpy as np
 from bandfall._models.metric import scaled
 from bandfall._products import WeightedOperator, operator_over
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.ladder import Ladder, Watch, train_ladders
+from bandfall._search.ladder import Ladder, Stages, Watch, train_ladders
 from bandfall._search.rows import Rows
 from bandfall._targets.losses import Judge, mean_and_error, mean_r2
 from bandfall.descent._krylov import never
@@ -31,15 +31,15 @@ class Part:
         """Number of training rows."""
         return len(self.train)
 
-    @cached_property
+    @property
     def y(self) -> np.ndarray:
         """Targets of the held-out rows, (m, k)."""
         return self.rows.y[self.held_out]
 
-    @cached_property
-    def weights(self) -> np.ndarray | None:
-        """Weights of the held-out rows as evidence, (m,)."""
-        return None if self.rows.weights is None else self.rows.evidence[self.held_out]
+    @property
+    def evidence(self) -> np.ndarray:
+        """How much the held-out rows count, (m,)."""
+        return self.rows.evidence[self.held_out]
 
     @cached_property
     def train_weights(self) -> np.ndarray | None:
@@ -57,24 +57,20 @@ class Part:
         return column_norms(self.rows.y[self.train], self.offset, self.train_weights)
 
     @cached_property
-    def target(self) -> np.ndarray:
-        """What is trained: centred, weighted targets (n, k), of unit norm in all."""
-        units = self._units
-        root = 1.0 if self.train_weights is None else np.sqrt(self.train_weights)[:, None]
-        inverse = np.divide(1.0, units, out=np.zeros_like(units), where=units > 0)
-        return root * (self.rows.y[self.train] - self.offset) * inverse
-
-    @cached_property
-    def _units(self) -> np.ndarray:
-        # Rounding in constant columns is no target.
-        return np.where(self.scale > 0, column_units(self.scale), 0.0)
-
-    @property
     def to_units(self) -> np.ndarray:
         """Factors from coefficients of `target` to those of y, shape (n, 1, k)."""
-        weights = self.train_weights
-        roots = np.ones(len(self)) if weights is None else np.sqrt(weights)
-        return roots[:, None, None] * self._units
+        weights = np.ones(len(self)) if self.train_weights is None else self.train_weights
+        # Rounding in constant columns is no target.
+        return np.sqrt(weights)[:, None, None] * np.where(
+            self.scale > 0, column_units(self.scale), 0.0
+        )
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """Centred, weighted targets (n, k), of unit norm in all: these are trained."""
+        weights = np.ones(len(self)) if self.train_weights is None else self.train_weights
+        units = np.where(self.scale > 0, column_units(self.scale), np.inf)
+        return np.sqrt(weights)[:, None] * (self.rows.y[self.train] - self.offset) / units
 
     def columns(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
         """Encoded training rows and held-out rows."""
@@ -93,6 +89,53 @@ class Outcome:
     ladder: Ladder  # in the units of y
     predictions: np.ndarray  # (L + 1, m, V, k): before and after every stop
     losses: np.ndarray  # (L + 1, m, V): by the judge
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A request that was judged on several parts."""
+
+    trials: list[Trial]  # of every speed
+    best: Trial
+    predictions: np.ndarray  # (m, k): of the best, for the held-out rows of all parts
+    paths: list[Stages]  # of the best on every part, up to its stop
+
+
+def judge_parts(
+    parts: Sequence[Part],
+    request: Request,
+    roots: Sequence[np.ndarray],
+    judge: Judge,
+    ended: Callable[[], bool] = never,
+) -> Judged:
+    """Train at all speeds of a request, and judge each at its best common stop of all parts."""
+    outcomes = run_parts(parts, request, roots, judge, ended)
+    tried = [trial_of(outcomes, parts, request, speed) for speed in range(len(request.speeds))]
+    speed = min(range(len(tried)), key=lambda number: tried[number][0].loss)
+    best, stops = tried[speed]
+    pairs = list(zip(outcomes, stops, strict=True))
+    predictions = np.concatenate([one.predictions[stop, :, speed] for one, stop in pairs])
+    paths = [one.ladder.until(speed, stop) for one, stop in pairs]
+    return Judged([trial for trial, _ in tried], best, predictions, paths)
+
+
+def run_parts(
+    parts: Sequence[Part],
+    request: Request,
+    roots: Sequence[np.ndarray],
+    judge: Judge,
+    ended: Callable[[], bool] = never,
+) -> list[Outcome]:
+    """Train on every part, in the metric with one of the `roots`, while the loss improves."""
+    rows = [part.scaled(request.encoding, root) for part, root in zip(parts, roots, strict=True)]
+    held_out = HeldOut(parts, request, rows, judge)
+    ladders = train_parts(parts, request, [X for X, _ in rows], held_out, ended)
+    return [
+        Outcome(ladder, np.stack(predictions), np.array(losses))
+        for ladder, predictions, losses in zip(
+            ladders, held_out.predictions, held_out.losses, strict=True
+        )
+    ]
 
 
 def train_parts(
@@ -132,45 +175,12 @@ def train_parts(
     ]
 
 
-def train_ladder(
-    parts: Sequence[Part],
-    request: Request,
-    roots: Sequence[np.ndarray],
-    ended: Callable[[], bool] = never,
-) -> list[Ladder]:
-    """Train on every part, in the metric with one of the `roots`, without looking at a loss."""
-    pairs = zip(parts, roots, strict=True)
-    rows = [part.scaled(request.encoding, root)[0] for part, root in pairs]
-    return train_parts(parts, request, rows, ended=ended)
-
-
-def run_parts(
-    parts: Sequence[Part],
-    request: Request,
-    roots: Sequence[np.ndarray],
-    judge: Judge,
-    ended: Callable[[], bool] = never,
-) -> list[Outcome]:
-    """Train on every part, in the metric with one of the `roots`, while the loss improves."""
-    pairs = zip(parts, roots, strict=True)
-    rows = [part.scaled(request.encoding, root) for part, root in pairs]
-    held_out = HeldOut(parts, request, rows, judge, ended)
-    ladders = train_parts(parts, request, [X for X, _ in rows], held_out, ended)
-    return [
-        Outcome(ladder, np.stack(predictions), np.array(losses))
-        for ladder, predictions, losses in zip(
-            ladders, held_out.predictions, held_out.losses, strict=True
-        )
-    ]
-
-
 class HeldOut:
     """Predictions for the held-out rows of several parts, stop by stop.
 
     After its best stop, a slow path would spend most of its products on learning noise. A speed has
-    turned if its loss over all parts is clearly above its minimum so far. Once `ended` returns
-    True, all speeds end. `predictions` and `losses` have a list for each part: arrays (m, V, k) and
-    (m, V), before and after every stop.
+    turned if its loss over all parts is clearly above its minimum so far. `predictions` and
+    `losses` have a list for each part: arrays (m, V, k) and (m, V), before and after every stop.
     """
 
     def __init__(
@@ -179,12 +189,9 @@ class HeldOut:
         request: Request,
         rows: Sequence[tuple[np.ndarray, np.ndarray]],
         judge: Judge,
-        ended: Callable[[], bool] = never,
     ):
         n_speeds, backend = len(request.speeds), parts[0].rows.backend
-        self._parts = parts
-        self._judge = judge
-        self._ended = ended
+        self._parts, self._judge = parts, judge
         self._worse = parts[0].rows.settings.worse
         self._crosses = [backend.cross(X_new, X, request.kernel) for X, X_new in rows]
         self.predictions = [
@@ -212,7 +219,7 @@ class HeldOut:
             added = cross.product(bandwidth, columns).reshape(-1, n_stops, *paths)
             stops.append(predictions[-1][:, None] + np.cumsum(added, axis=1, dtype=np.float64))
             predictions.extend(stops[-1].swapaxes(0, 1))
-        return self._turned(stops) | self._ended()
+        return self._turned(stops)
 
     def _turned(self, stops: Sequence[np.ndarray]) -> np.ndarray:
         """Judge more stops (m, S, V, k) of every part."""
@@ -220,66 +227,46 @@ class HeldOut:
         for part, predictions, losses in zip(self._parts, stops, self.losses, strict=True):
             more = self._judge.losses(predictions, part.y[:, None, None])  # (m, S, V)
             losses.extend(more.swapaxes(0, 1))
-            totals += (
-                np.tensordot(part.weights, more, 1) if part.weights is not None else more.sum(0)
-            )
+            totals += np.tensordot(part.evidence, more, 1)
         least = np.minimum.accumulate(np.vstack([self._least, totals]))
         self._least = least[-1]
         return np.any(totals > (1.0 + self._worse) * least[1:], axis=0)
 
 
-def trials_of(request: Request, outcomes: Sequence[Outcome], parts: Sequence[Part]) -> list[Trial]:
-    """The trial of each speed, at the best common stop of all parts."""
-    return [_trial(request, number, outcomes, parts) for number in range(len(request.speeds))]
-
-
-def at_stop(outcomes: Sequence[Outcome], speed: int, max_r2: float) -> np.ndarray:
-    """Predictions of one speed for the held-out rows of all parts, shape (m, k)."""
-    return np.concatenate(
-        [one.predictions[one.ladder.reached(speed, max_r2), :, speed] for one in outcomes]
+def trial_of(
+    outcomes: Sequence[Outcome], parts: Sequence[Part], request: Request, speed: int
+) -> tuple[Trial, list[int]]:
+    """The trial of one speed at the best common stop of all parts, and the stop of each."""
+    weights, ladders = joined_weights(parts), [one.ladder for one in outcomes]
+    n_stops = max(1, len(ladders[0].bandwidths))  # without stops, the start
+    levels = np.unique(np.concatenate([one.r2[-n_stops:, speed] for one in ladders]))
+    reached = [one.reached(speed, levels) for one in ladders]
+    losses = [one.losses[stops, :, speed] for one, stops in zip(outcomes, reached, strict=True)]
+    all_losses = np.concatenate(losses, axis=1)  # (levels, m)
+    best = int(np.argmin(np.average(all_losses, axis=1, weights=weights)))
+    mean, error = mean_and_error(all_losses[best], weights)
+    stops = [int(one[best]) for one in reached]
+    pairs = list(zip(outcomes, stops, strict=True))
+    predictions = np.concatenate([one.predictions[stop, :, speed] for one, stop in pairs])
+    trial = Trial(
+        request.candidate(request.speeds[speed]),
+        loss=mean,
+        standard_error=error,
+        score=mean_r2(predictions, joined_targets(parts), weights),
+        max_r2=float(levels[best]),
+        n_rows=len(parts[0]),
+        train_r2=float(np.mean([one.ladder.r2[stop, speed] for one, stop in pairs])),
     )
+    return trial, stops
 
 
 def joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
     """Weights of the held-out rows of all parts; None where all count alike."""
-    weights = [part.weights for part in parts if part.weights is not None]
-    return np.concatenate(weights) if weights else None
+    if parts[0].rows.weights is None:
+        return None
+    return np.concatenate([part.evidence for part in parts])
 
 
 def joined_targets(parts: Sequence[Part]) -> np.ndarray:
     """Targets of the held-out rows of all parts, shape (m, k)."""
     return np.concatenate([part.y for part in parts])
-
-
-def _trial(
-    request: Request, speed: int, outcomes: Sequence[Outcome], parts: Sequence[Part]
-) -> Trial:
-    losses = [outcome.losses for outcome in outcomes]
-    n_stops = max(1, len(losses[0]) - 1)  # without stops, the start
-    levels = np.unique(np.concatenate([one.ladder.r2[-n_stops:, speed] for one in outcomes]))
-    n_levels = min(len(levels), parts[0].rows.settings.max_stops)
-    places = np.linspace(0, len(levels) - 1, n_levels).astype(int)
-    levels = levels[places] if len(levels) else np.zeros(1)  # constant targets train nothing
-    stops = [outcome.ladder.reached(speed, levels) for outcome in outcomes]
-    sums = np.zeros(len(levels))
-    for part, loss, reached in zip(parts, losses, stops, strict=True):
-        own = np.ones(len(part.y)) if part.weights is None else part.weights
-        sums += (loss[:, :, speed] @ own)[reached]
-    best = int(np.argmin(sums))
-    rows = [loss[reached[best], :, speed] for loss, reached in zip(losses, stops, strict=True)]
-    weights = joined_weights(parts)
-    mean, error = mean_and_error(np.concatenate(rows), weights)
-    max_r2 = float(levels[best])
-    score = mean_r2(at_stop(outcomes, speed, max_r2), joined_targets(parts), weights)
-    reached_r2 = [
-        one.ladder.r2[reached[best], speed] for one, reached in zip(outcomes, stops, strict=True)
-    ]
-    return Trial(
-        request.candidate(request.speeds[speed]),
-        loss=mean,
-        standard_error=error,
-        score=score,
-        max_r2=max_r2,
-        n_rows=len(parts[0]),
-        train_r2=float(np.mean(reached_r2)),
-    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -35,7 +35,7 @@ from bandfall._search.rounds import Found, judge_again, race
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
-from bandfall._search.trainers import Trainer, trainer_for
+from bandfall._search.trainer import Trainer
 from bandfall._targets.losses import Judge, PowerLoss
 from bandfall.kernels._kernel import Kernel
 
@@ -50,26 +50,12 @@ def tune(
     clock: Clock | None = None,
     n_jobs: int | None = None,
 ) -> Tuned:
-    """Search.
+    """Search over at least four rows.
 
-    Parameters
-    ----------
-    rows : Rows
-        At least four.
-    kernels : sequence of Kernel or str, optional
-        Kernels to try under every encoding; by default those of the settings.
-    judge : Judge, optional
-        `PowerLoss` by default.
-    random : RandomState
-        Draws the held-out rows.
-    interrupted : callable (Trial) -> bool
-        Called with the best trial of every ladder of speeds; True ends the search with the best
-        model so far.
-    clock : Clock, optional
-        Time limit of the whole fit; the search leaves time for the final fits.
-    n_jobs : int, optional
-        Number of ladders of speeds to train at a time, one per thread; by default one per core if
-        that is faster. The result does not depend on it.
+    `kernels` are tried under every encoding, by default those of the settings. `random` draws the
+    held-out rows. `interrupted` is called with the best trial of every ladder of speeds; True ends
+    the search with the best model so far. The search leaves time of the `clock` for the final fits.
+    The result does not depend on `n_jobs`.
     """
     clock, judge = clock or Clock(), judge or PowerLoss()
     families = families_for(rows, kernels)
@@ -78,52 +64,41 @@ def tune(
     rows = replace(rows, settings=affordable_settings(rows, tried, judge, clock))
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
-    trainer_on = partial(
-        trainer_for, judge=judge, clock=clock, interrupted=interrupted, n_jobs=n_jobs
-    )
-    with trainer_on(rungs[0], stage=SEARCH) as trainer:
-        found = Found().joined(race(families, trainer, exact))
+    trainer_on = partial(Trainer, judge=judge, clock=clock, interrupted=interrupted, n_jobs=n_jobs)
+    with closing(trainer_on(rungs[0])) as trainer:
+        found = race(families, trainer, exact)
     if not found.predictions:
         raise KeyboardInterrupt
     parts = rungs[0]
     if trainer.over or trainer.cut:
         clock.skip(f"the search ended early, after {len(found.trials)} trials")
     else:
-        parts, found = finals(rungs, found, judge, clock, trainer_on)
+        parts, found = finals(rungs, found, judge, trainer_on)
     outputs = {trial: found.predictions[trial] for trial in found.best}
     return average_of(outputs, parts, judge, found.trials, found.metrics)
 
 
 def finals(
-    rungs: Sequence[list[Part]],
-    found: Found,
-    judge: Judge,
-    clock: Clock,
-    trainer_on: Callable[..., AbstractContextManager[Trainer]],
+    rungs: Sequence[list[Part]], found: Found, judge: Judge, trainer_on: Callable[..., Trainer]
 ) -> tuple[list[Part], Found]:
     """Judge the best of every family on more folds or rows; return the last rung and its trials."""
-    parts, settings, finalists = rungs[0], rungs[0][0].rows.settings, found.finalists
-    try:
-        for number, more in enumerate(rungs[1:], start=1):
-            if number > 1 and not more_rows_help(found.trials, settings):
-                break
-            grows = len(more[0]) > len(parts[0])
-            finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
-            with trainer_on(more, stage=FINALISTS) as trainer:
-                # More rows teach better metrics; of more folds, only the new ones learn theirs.
-                earlier = replace(found, metrics={}) if grows else found
-                results = judge_again(finalists, earlier, trainer)
-            decided = Found(found.trials, found.scouts).joined(results)
-            n_left = len(finalists) - len(decided.finalists)
-            if n_left > 0:
-                clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
-            if decided.predictions:
-                parts, found = more, decided
-            if trainer.over:
-                break
-    except KeyboardInterrupt:
-        clock.press()
-        clock.skip(f"{len(finalists)} of {len(finalists)} finalists were not tried further")
+    parts, settings = rungs[0], rungs[0][0].rows.settings
+    for number, more in enumerate(rungs[1:], start=1):
+        if number > 1 and not more_rows_help(found.trials, settings):
+            break
+        grows = len(more[0]) > len(parts[0])
+        finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
+        # More rows teach better metrics; of more folds, only the new ones learn theirs.
+        earlier = replace(found, metrics={}) if grows else found
+        with closing(trainer_on(more, stage=FINALISTS)) as trainer:
+            decided = judge_again(finalists, earlier, trainer)
+        n_left = len(finalists) - len(decided.finalists)
+        if n_left > 0:
+            trainer.clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
+        if decided.predictions:
+            parts, found = more, decided
+        if trainer.over:
+            break
     return parts, found
 
 
@@ -183,6 +158,6 @@ def expect(clock: Clock, rows: Rows, n_families: int, rungs: Sequence[Sequence[P
     clock.expect(SUMMARY, AFTERWARDS * n**2)
     stage = SEARCH
     for parts in rungs:
-        n_rounds = min(settings.max_rounds, settings.usual_rounds)
+        n_rounds = min(settings.max_rounds, settings.patience + 1)
         clock.expect(stage, n_families * (1.0 + n_rounds) * len(parts) * len(parts[0]) ** 2)
         stage, n_families = FINALISTS, min(n_families, settings.n_members)

@@ -22,18 +22,16 @@ class Settings:
     # Training rows of each rung; each rung has fewer candidates than the one before.
     rung_rows: tuple[int, ...] = (2000, 5000, 10000)
     growth: float = 1.5  # least growth of training rows from rung to rung
-    # Only where the loss falls by the share `worth_rows` for twice the rows, as it does on smooth
-    # tables without noise, there are more than two rungs, and leaves of more than half of
-    # `leaf_rows` rows (up to `usual_leaf` in any case). Elsewhere larger leaves are no better: U.K.
-    # temperatures .2 % worse, and house_8L .1 %, in two or three times the time.
+    # Only where the loss falls by the share `worth_rows` for twice the rows, as on smooth tables
+    # without noise, there are more than two rungs, and leaves of more than half of `leaf_rows` rows
+    # (up to `usual_leaf` in any case). Elsewhere larger leaves are no better: U.K. temperatures
+    # .2 % worse, and house_8L .1 %, in two or three times the time.
     worth_rows: float = 0.3
     usual_leaf: int = 5000
-    # With fewer rows, each row is held out in one of the folds; from here on, one part is held out.
-    fold_rows: int = 1500
+    fold_rows: int = 1500  # with fewer rows, each row is held out in a fold; otherwise one part is
     n_folds: int = 5
     few_rows: int = 300  # with fewer rows, finalists are judged on two partitions: one is luck
-    # Folds for all candidates, from `few_rows` on, at most half of all; finalists get all folds.
-    race_folds: int = 2
+    race_folds: int = 2  # for all candidates, from `few_rows` on; finalists get all folds
     # For classes, each row is held out up to `class_rows` rows: losses of few rows vary too much.
     # `class_folds` folds serve from `fold_rows` rows on, and `n_folds` if the rarer classes have
     # fewer than half of `fold_rows` rows together: training needs these.
@@ -41,8 +39,7 @@ class Settings:
     class_folds: int = 3
     class_train_rows: int = 3333  # most training rows of such a fold
     held_out_rows: int = 2500  # maximum number of rows held out in one part
-    # Minimum number of rows held out in one part, but at most a third of all: with fewer, the
-    # coverage of intervals would vary too much.
+    # Minimum, but at most a third of all: with fewer, the coverage of intervals varies too much.
     fewest_held_out: int = 500
 
     # Candidates -------------------------------------------------------------------------------
@@ -80,14 +77,11 @@ class Settings:
     # falls and that of new rows rises.
     few_kernel_rows: int = 700
     few_kernels: tuple[str, ...] = ("gaussian", "matern12")
-    # The first judgement tries every other speed. Later ones try the best and its neighbours.
-    first_speeds: tuple[float, ...] = SPEEDS[:7:2]
-    # Whether later judgements try the neighbours only until the best speed is better than both:
-    # saves time with many classes.
-    few_speeds: bool = False
-    # A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
-    # to more rows, which take longer, if its loss is at most `close` times the least, or if it is
-    # in the average of this rung.
+    first_speeds: tuple[float, ...] = SPEEDS[:7:2]  # later, the best and its neighbours are tried
+    few_speeds: bool = False  # with many classes, the neighbours are tried in the first round only
+    # Times the least loss. A family goes on to further rounds of its metric if it would come within
+    # `hopeless` after two more rounds, and to more folds if it is. It goes on to more rows, which
+    # take longer, if it is within `close` or in the average of this rung.
     hopeless: float = 1.4
     close: float = 1.05
 
@@ -95,10 +89,6 @@ class Settings:
     max_rounds: int = 10  # of slopes
     worth: float = 0.01  # relative fall of the loss that counts as an improvement by a round
     patience: int = 2  # consecutive rounds without improvement before the metric is final
-    # A family is trained for another round if its loss would come within `race` times the least
-    # loss after `rounds_ahead` more rounds like its last one.
-    race: float = 1.4
-    rounds_ahead: int = 2
     # Scales by marginal likelihood: from at most `likelihood_rows` rows, for encodings of at most
     # `likelihood_columns` columns, with a prior of standard deviation `likelihood_prior` on the
     # logarithms, in at most `likelihood_steps` evaluations. Twice the rows halve the error once
@@ -117,7 +107,6 @@ class Settings:
     first_max_r2: float = 0.9999  # before anything is known
     beyond: float = 0.1  # a path goes on until this share of the residual at the best stop is left
     worse: float = 0.05  # a path ends if its loss exceeds its minimum so far by this share
-    max_stops: int = 60  # that are compared, of one path
     # Final paths. A training error below `left` times the held-out error is small enough. Fitting
     # the last per mille of the targets takes a slow path half of its products and most of its
     # bandwidths, which slow down predictions, and changes them by less than a percent.
@@ -135,7 +124,6 @@ class Settings:
     light: float = 0.1  # models with less weight hardly change predictions, and cost as much
 
     # Time -------------------------------------------------------------------------------------
-    usual_rounds: int = 3  # of a metric, for estimates of progress
     usual_path: tuple[int, int] = (15, 550)  # bandwidths and products of a typical final path
     wide_columns: int = 600  # whose distances take as long as all products of a ladder
     probed_rows: int = 9000  # for measuring the pace of final fits; about as many as a leaf has
@@ -152,18 +140,14 @@ class Settings:
     # tables whose rows repeat miss even few of them.
     again_rows: int = 20_000
     smallest_leaf: int = 2000  # rows, if time is short; smaller leaves save little time
-    fewest_evidence: int = 50  # held-out rows of leaves that replace those of the search
     # Held-out rows of all leaves together: one in `evidence`, but between `few_evidence` (or a
     # sixth of all rows, if that is less) and `most_evidence`.
     evidence: int = 50
     few_evidence: int = 500
     most_evidence: int = 10_000
     judging: int = 3  # one in three other rows chooses; with half, training stops too early
-    fewest_judging: int = 50  # rows for a choice in a leaf
-    # Candidates for the stop of a leaf go up to this R² at least, or to `beyond`.
-    farthest: float = 0.9
-    # Each leaf also tries scales by likelihood along the directions of its best metric: U.K.
-    # temperatures −1.6 %, for a third more time.
+    fewest_judging: int = 50  # rows for a choice in a leaf, or that replace those of the search
+    farthest: float = 0.9  # stops of a leaf go up to this R² at least, or to `beyond`
     divided_rows: int = 20_000  # with more rows, workers share products rather than members
 
     # Log-loss of classes ----------------------------------------------------------------------

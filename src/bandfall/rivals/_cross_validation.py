@@ -29,19 +29,11 @@ Filter = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def permutation_folds(n_rows: int, seed: int, n_folds: int = 10) -> list[Split]:
-    """Shuffled folds as the paper's experiments draw them.
+    """Shuffled folds (training rows, held-out rows) as the paper's experiments draw them.
 
     The rows are permuted by NumPy's legacy generator and cut into `n_folds` parts of equal
-    size; the first parts have one row more if the rows do not divide evenly.
-
-    Parameters
-    ----------
-    n_rows, seed, n_folds : int
-        In the paper's tables the seed is the number of the data split.
-
-    Returns
-    -------
-    list of (training rows, held-out rows)
+    size; the first parts have one row more if the rows do not divide evenly. In the paper's tables
+    the seed is the number of the data split.
 
     Examples
     --------
@@ -51,8 +43,7 @@ def permutation_folds(n_rows: int, seed: int, n_folds: int = 10) -> list[Split]:
     if not 2 <= n_folds <= n_rows:
         raise ValueError(f"n_folds={n_folds!r} must be between 2 and n_rows={n_rows}")
     order = np.random.RandomState(seed).permutation(n_rows)
-    folds = np.array_split(order, n_folds)
-    return [(np.setdiff1d(order, fold), fold) for fold in folds]
+    return [(np.setdiff1d(order, fold), fold) for fold in np.array_split(order, n_folds)]
 
 
 def distance_powers(X: np.ndarray, kernel: Kernel) -> np.ndarray:
@@ -75,23 +66,9 @@ def ridge_cv_mse(
 ) -> np.ndarray:
     """Mean squared error of kernel ridge regression on the held-out rows of every split.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-    kernel : Kernel
-    bandwidths : ndarray of shape (B,)
-    penalties : ndarray of shape (P,)
-        Non-negative.
-    splits : sequence of S (training rows, held-out rows)
-    fit_intercept : bool
-        Subtract the mean of each split's training targets before training and add it after.
-    n_jobs : int, optional
-        joblib workers (threads by default).
-
-    Returns
-    -------
-    ndarray of shape (S, B, P)
+    An array of shape (S, B, P), for targets y of shape (n, k), S splits, B bandwidths and P
+    non-negative penalties. With `fit_intercept`, the mean of each split's training targets is
+    subtracted before training and added after. `n_jobs` are joblib's workers, threads by default.
 
     Examples
     --------
@@ -103,20 +80,7 @@ def ridge_cv_mse(
     >>> mse.shape, best_cell(mse)
     ((5, 2, 2), (1, 0))
     """
-    y = np.asarray(y, dtype=np.float64)
-    distances = distance_powers(X, kernel)
-    # Below this penalty K + penalty·I is singular to rounding and has no inverse over all rows, so
-    # each fold takes its own pseudo-inverse.
-    rounding = len(X) ** 2 * np.finfo(np.float64).eps
-    whole = _are_complements(splits, len(X)) and penalties.min() > rounding
-
-    def errors(bandwidth: float) -> np.ndarray:
-        K = kernel_matrix(kernel, distances, bandwidth)
-        if whole:
-            return _closed_form_mse(Spectrum(K), y, penalties, splits, fit_intercept)
-        return _foldwise_mse(K, y, penalties, ridge_filter, splits, fit_intercept)
-
-    return _for_each(bandwidths, errors, len(X), n_jobs)
+    return _cv_mse(X, y, kernel, bandwidths, penalties, splits, ridge_filter, fit_intercept, n_jobs)
 
 
 def flow_cv_mse(
@@ -130,55 +94,50 @@ def flow_cv_mse(
     fit_intercept: bool = True,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """Mean squared error of kernel gradient flow on the held-out rows of every split.
-
-    Parameters as in `ridge_cv_mse`, with training times of shape (T,) for penalties.
-
-    Returns
-    -------
-    ndarray of shape (S, B, T)
-    """
-    y = np.asarray(y, dtype=np.float64)
-    distances = distance_powers(X, kernel)
-
-    def errors(bandwidth: float) -> np.ndarray:
-        K = kernel_matrix(kernel, distances, bandwidth)
-        return _foldwise_mse(K, y, times, flow_filter, splits, fit_intercept)
-
-    return _for_each(bandwidths, errors, len(X), n_jobs)
+    """The same as `ridge_cv_mse` for kernel gradient flow, with training times for penalties."""
+    return _cv_mse(X, y, kernel, bandwidths, times, splits, flow_filter, fit_intercept, n_jobs)
 
 
 def best_cell(mse: np.ndarray) -> tuple[int, int]:
-    """(bandwidth, penalty) indices of the smallest mean over splits; the first of equal ones.
-
-    Parameters
-    ----------
-    mse : ndarray of shape (S, B, P)
-    """
+    """Indices (bandwidth, penalty) of the least mean of an (S, B, P) table; the first if equal."""
     mean = mse.mean(axis=0)
     i, j = np.unravel_index(int(np.argmin(mean)), mean.shape)
     return int(i), int(j)
 
 
+def _cv_mse(
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    bandwidths: np.ndarray,
+    values: np.ndarray,
+    splits: Sequence[Split],
+    filters: Filter,
+    fit_intercept: bool,
+    n_jobs: int | None,
+) -> np.ndarray:
+    y, distances, n = np.asarray(y, dtype=np.float64), distance_powers(X, kernel), len(X)
+    # Below this penalty K + penalty·I is singular to rounding and has no inverse over all rows, so
+    # each fold takes its own pseudo-inverse.
+    rounding = n**2 * np.finfo(np.float64).eps
+    closed = filters is ridge_filter and values.min() > rounding and _are_complements(splits, n)
+
+    def errors(bandwidth: float) -> np.ndarray:
+        K = kernel_matrix(kernel, distances, bandwidth)
+        if closed:
+            return _closed_form_mse(Spectrum(K), y, values, splits, fit_intercept)
+        return _foldwise_mse(K, y, values, filters, splits, fit_intercept)
+
+    with decomposition_threads_for(n):
+        columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
+    return np.stack(columns, axis=1)
+
+
 def _are_complements(splits: Sequence[Split], n_rows: int) -> bool:
     """Whether each split trains on exactly the rows that it does not hold out."""
     return all(
-        len(train) + len(held_out) == n_rows
-        and np.all(np.bincount(np.concatenate([train, held_out]), minlength=n_rows) == 1)
-        for train, held_out in splits
+        np.array_equal(np.sort(np.concatenate(split)), np.arange(n_rows)) for split in splits
     )
-
-
-def _for_each(
-    bandwidths: np.ndarray,
-    errors: Callable[[float], np.ndarray],
-    n_rows: int,
-    n_jobs: int | None,
-) -> np.ndarray:
-    """The errors (S, P) at each bandwidth, stacked: (S, B, P)."""
-    with decomposition_threads_for(n_rows):
-        columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
-    return np.stack(columns, axis=1)
 
 
 def _foldwise_mse(
@@ -220,9 +179,6 @@ def _closed_form_mse(
     for i, (train, rows) in enumerate(splits):
         offset = fit_intercept * y[train].mean(axis=0)
         right = (images[rows, :, :-1] - images[rows, :, -1:] * offset).swapaxes(0, 1)
-        if len(rows) == 1:  # A_ii for each penalty
-            mse[i] = np.mean(right**2, axis=(1, 2)) / ((U[rows] ** 2) @ filters)[0] ** 2
-            continue
         U_F, n_held_out = U[rows], len(rows)
         chunk = max(1, _BLOCK_ENTRIES // U_F.size)
         for start in range(0, len(penalties), chunk):

@@ -15,17 +15,18 @@ does not depend on the scale of y. For any parameter θ of A, with α = A⁻¹y,
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 from scipy import linalg, optimize
 
 from bandfall._closed_form import Spectrum, ridge_filter
 from bandfall._threads import decomposition_threads_for
+from bandfall._typing import Array
 from bandfall.kernels._kernel import Kernel, kernel_matrix
 from bandfall.rivals._cross_validation import distance_powers
 
-_DIFFERENCE = 1e-5  # of log σ, for profiles without a derivative
 # Start points lie a little inside the bounds and are jittered (the paper's experiments).
 _INSIDE = (1.1, 0.9)
 _JITTER = (0.91, 1.09)
@@ -40,12 +41,14 @@ class Evidence:
     y : ndarray of shape (n, k)
         Centred by the caller if an intercept is fitted.
     kernel : Kernel
+        With a derivative.
     fit_amplitude : bool
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, kernel: Kernel, fit_amplitude: bool = False):
         self.distances, self.y = distance_powers(X, kernel), np.asarray(y, dtype=np.float64)
         self.kernel, self.fit_amplitude = kernel, fit_amplitude
+        self._slope = slope_of(kernel)
 
     def __call__(self, bandwidth: float, penalty: float) -> tuple[float, np.ndarray]:
         """L and its gradient with respect to (log σ, log λ)."""
@@ -53,15 +56,10 @@ class Evidence:
         inverse, log_det = _inverse_and_log_det(K, penalty)
         alpha = inverse @ self.y
         n, n_outputs = self.y.shape
-        fits = np.einsum("nk,nk->k", self.y, alpha)
-        slope = self._log_bandwidth_derivative(K, bandwidth)
+        fits = (self.y * alpha).sum(0)
+        slope = self._log_bandwidth_derivative(bandwidth)
         log_det_gradient = np.array([np.vdot(inverse, slope), penalty * np.trace(inverse)])
-        fit_gradient = -np.stack(
-            [
-                np.einsum("nk,nk->k", alpha, slope @ alpha),
-                penalty * np.einsum("nk,nk->k", alpha, alpha),
-            ]
-        )
+        fit_gradient = -np.stack([(alpha * (slope @ alpha)).sum(0), penalty * (alpha**2).sum(0)])
         if not self.fit_amplitude:
             value = fits.sum() + n_outputs * log_det
             return float(value), fit_gradient.sum(axis=1) + n_outputs * log_det_gradient
@@ -74,21 +72,21 @@ class Evidence:
         """The best amplitude yᵀA⁻¹y / n of each column, shape (k,)."""
         K = kernel_matrix(self.kernel, self.distances, bandwidth)
         inverse, _ = _inverse_and_log_det(K, penalty)
-        return np.einsum("nk,nk->k", self.y, inverse @ self.y) / len(self.y)
+        return (self.y * (inverse @ self.y)).sum(0) / len(self.y)
 
-    def _log_bandwidth_derivative(self, K: np.ndarray, bandwidth: float) -> np.ndarray:
+    def _log_bandwidth_derivative(self, bandwidth: float) -> np.ndarray:
         """∂K/∂log σ = −k′(u) u, elementwise."""
-        kernel = self.kernel
-        if kernel.slope is None:
-            wider, narrower = (
-                kernel_matrix(kernel, self.distances, bandwidth * math.exp(sign * _DIFFERENCE))
-                for sign in (1.0, -1.0)
-            )
-            return (wider - narrower) / (2.0 * _DIFFERENCE)
-        q = self.distances * bandwidth**-kernel.power
+        q = self.distances * bandwidth**-self.kernel.power
         # u^p = q^(p/power): slope · u^p = k′(u) u.
-        ratio = kernel.geometry.p / kernel.power
-        return -kernel.slope(q.copy(), np) * (q**ratio if ratio != 1.0 else q)
+        ratio = self.kernel.geometry.p / self.kernel.power
+        return -self._slope(q.copy(), np) * (q**ratio if ratio != 1.0 else q)
+
+
+def slope_of(kernel: Kernel) -> Callable[[Array, ModuleType], Array]:
+    """k′(u) u^(1−p) of a kernel; ValueError if it was given without a derivative."""
+    if kernel.slope is None:
+        raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
+    return kernel.slope
 
 
 def maximise_evidence(
@@ -105,18 +103,8 @@ def maximise_evidence(
     a factor from `random_state`. The surface has several local minima; the best one wins.
     Penalties below n²·eps, where K + λI is singular to rounding, are not tried.
 
-    Parameters
-    ----------
-    evidence : Evidence
-    bandwidth_bounds, penalty_bounds : (low, high), 0 < low <= high < inf
-    n_starts : int
-        Per parameter.
-    random_state : RandomState
-
-    Returns
-    -------
-    ndarray of shape (n_starts², 3)
-        Bandwidth, penalty and L at which each start ended, the smallest L first.
+    Returns an array (n_starts², 3): bandwidth, penalty and L at which each start ended, the
+    smallest L first.
     """
     rounding = len(evidence.y) ** 2 * np.finfo(np.float64).eps
     bounds = np.log(np.stack([bandwidth_bounds, np.maximum(penalty_bounds, rounding)]))

@@ -29,7 +29,7 @@ from scipy import optimize
 from bandfall._products.scales import distances_to_p, symmetric_product, weighted_powers
 from bandfall._typing import Weights
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
-from bandfall.rivals._evidence import half_inverse
+from bandfall.rivals._evidence import half_inverse, slope_of
 
 _PENALTY = math.exp(-3.0)  # at the start, where the mean of u^p over pairs is 1
 _RANGE = (-8.0, 5.0)  # of log scales, relative to their start
@@ -39,46 +39,21 @@ _ACCURACY = 0.02  # of L, in an iteration: differences of 0.02 in log likelihood
 
 @dataclass(frozen=True)
 class Relevance:
-    """Scales of columns, and what was found with them.
+    """Scales of columns, and what was found with them."""
 
-    Attributes
-    ----------
-    scales : ndarray of shape (d,)
-        1/scale is the bandwidth of a column; 0 for constant columns.
-    penalty : float
-        λ of ridge regression on scaled columns at bandwidth 1.
-    value : float
-        L, without the terms of the prior: the smaller, the likelier.
-    n_evaluations : int
-        Of L and its gradient.
-    """
-
-    scales: np.ndarray
-    penalty: float
-    value: float
-    n_evaluations: int
+    scales: np.ndarray  # (d,): 1/scale is the bandwidth of a column; 0 for constant columns
+    penalty: float  # λ of ridge regression on scaled columns at bandwidth 1
+    value: float  # L, without the terms of the prior: the smaller, the likelier
+    n_evaluations: int  # of L and its gradient
 
 
 class ScaledEvidence:
-    """L(ℓ, λ) without its prior, for one data set.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred, and no column zero.
-    kernel : Kernel
-        With a derivative.
-    weights : ndarray of shape (n,), optional
-        Of rows: the variance of the noise is λ / weight.
-    """
+    """L(ℓ, λ) without its prior; y (n, k) is centred, and no column of it is zero."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, kernel: Kernel, weights: Weights = None):
-        if kernel.slope is None:
-            raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
         self._X = np.asarray(X, dtype=np.float64)
         self._y = np.asarray(y, dtype=np.float64)
-        self._kernel, self._slope = kernel, kernel.slope
+        self._kernel, self._slope = kernel, slope_of(kernel)
         self._noise = np.ones(len(X)) if weights is None else 1.0 / np.asarray(weights, float)
 
     def __call__(self, log_scales: np.ndarray, log_penalty: float) -> tuple[float, np.ndarray]:
@@ -117,7 +92,6 @@ def relevance(
     prior: float = 1.5,
     units: np.ndarray | None = None,
     weights: Weights = None,
-    start: np.ndarray | None = None,
     max_rows: int = 1000,
     max_evaluations: int = 40,
     ended: Callable[[], bool] = lambda: False,
@@ -140,17 +114,11 @@ def relevance(
         multiplying a column by a number divides its scale by it and changes nothing else.
     weights : ndarray of shape (n,), optional
         Weights of rows; those of weight 0 are left out.
-    start : ndarray of shape (d,), optional
-        Scales to start from, up to a common factor.
     max_rows : int
         With more rows, a random choice of this many, always the same one, serves.
     max_evaluations : int
     ended : callable
         Once it returns True, the best scales so far are returned.
-
-    Returns
-    -------
-    Relevance
 
     Examples
     --------
@@ -162,44 +130,42 @@ def relevance(
     >>> bool(scales[0] > 3 * scales[1] > 9 * scales[2])
     True
     """
-    kernel = get_kernel(kernel)
-    X, y, weights = _some(np.asarray(X, float), np.asarray(y, float), weights, max_rows)
-    y, used = _standardised(y, weights), _varying(X)
+    kernel, y = get_kernel(kernel), np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+    weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
+    rows = np.flatnonzero(weights)
+    if len(rows) > max_rows:
+        rows = np.sort(np.random.RandomState(0).permutation(rows)[:max_rows])
+    X, y, weights = np.asarray(X, dtype=np.float64)[rows], y[rows], weights[rows]
+    used, y = _varying(X), y[:, _varying(y)]
     units = X.std(axis=0) if units is None else np.asarray(units, dtype=np.float64)
     scales = np.divide(1.0, units, out=np.zeros(X.shape[1]), where=used)
     if not y.shape[1] or not used.any():
         return Relevance(scales, _PENALTY, math.nan, 0)
-    Z = (X[:, used] - X[:, used].mean(axis=0)) / units[used]
-    log_start = np.zeros(Z.shape[1])
-    if start is not None:
-        log_start = np.log(np.asarray(start, dtype=np.float64)[used] * units[used])
-    p = kernel.geometry.p
-    log_start -= np.log(distances_to_p(Z * np.exp(log_start), p).mean()) / p
-    evidence = ScaledEvidence(Z, y, kernel, weights)
-    best, value, n_evaluations = _minimised(evidence, log_start, prior, max_evaluations, ended)
+    y = y - np.average(y, axis=0, weights=weights)
+    y /= np.sqrt(np.average(y**2, axis=0, weights=weights))
+    Z, p = (X[:, used] - X[:, used].mean(axis=0)) / units[used], kernel.geometry.p
+    log_scales = np.full(Z.shape[1], -np.log(distances_to_p(Z, p).mean()) / p)
+    evidence = ScaledEvidence(Z, y, kernel, weights / weights.mean())
+    best, value, n_evaluations = _minimised(evidence, log_scales, prior, max_evaluations, ended)
     scales[used] *= np.exp(best[:-1])
     return Relevance(scales, math.exp(best[-1]), value, n_evaluations)
 
 
-class _Ended(Exception):
-    """No time is left."""
-
-
 def _minimised(
     evidence: ScaledEvidence,
-    log_start: np.ndarray,
+    log_scales: np.ndarray,
     prior: float,
     max_evaluations: int,
     ended: Callable[[], bool],
 ) -> tuple[np.ndarray, float, int]:
     """The best (ℓ, log λ) that L-BFGS meets, its L without the prior, and the evaluations of L."""
-    start = np.append(log_start, math.log(_PENALTY))
+    start = np.append(log_scales, math.log(_PENALTY))
     best, least, value_there, n_evaluations = start, math.inf, math.inf, 0
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least, value_there, n_evaluations
         if ended():
-            raise _Ended
+            raise StopIteration
         deviations = theta[:-1] - theta[:-1].mean()
         value, gradient = evidence(theta[:-1], theta[-1])
         n_evaluations += 1
@@ -209,37 +175,15 @@ def _minimised(
             best, least, value_there = theta.copy(), total, value
         return total, gradient
 
-    bounds = [(one + _RANGE[0], one + _RANGE[1]) for one in log_start]
+    bounds = [(one + _RANGE[0], one + _RANGE[1]) for one in log_scales]
     bounds.append(tuple(np.log(_PENALTIES)))
-    with suppress(_Ended):
+    with suppress(StopIteration):
         size = max(1.0, abs(objective(start)[0]))
         options = {"maxfun": max_evaluations, "ftol": _ACCURACY / size, "gtol": 0.0}
         optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
         )
     return best, value_there, n_evaluations
-
-
-def _some(
-    X: np.ndarray, y: np.ndarray, weights: Weights, max_rows: int
-) -> tuple[np.ndarray, np.ndarray, Weights]:
-    """At most `max_rows` rows of positive weight, in their order; y becomes (n, k)."""
-    y = y.reshape(len(y), -1)
-    rows = np.arange(len(X)) if weights is None else np.flatnonzero(weights)
-    if len(rows) > max_rows:
-        rows = np.sort(np.random.RandomState(0).permutation(rows)[:max_rows])
-    if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)[rows]
-        weights = weights / weights.mean()
-    return X[rows], y[rows], weights
-
-
-def _standardised(y: np.ndarray, weights: Weights) -> np.ndarray:
-    """Targets that vary, of mean 0 and variance 1."""
-    y = y[:, _varying(y)]
-    shares = np.full(len(y), 1.0 / len(y)) if weights is None else weights / weights.sum()
-    y = y - shares @ y
-    return y / np.sqrt(shares @ y**2)
 
 
 def _varying(columns: np.ndarray) -> np.ndarray:

@@ -1,0 +1,222 @@
+"""Jobs of one rung of a search, in threads or on workers, with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import joblib
+
+from bandfall._models.member import MetricKey
+from bandfall._products import HOST, resolve_backend
+from bandfall._search.candidates import Request, Trial
+from bandfall._search.clock import PATH, SEARCH, Clock, work
+from bandfall._search.metrics import Metrics, Roots, completed, likely_roots, next_roots, roots_of
+from bandfall._search.parts import Judged, Part, judge_parts
+from bandfall._targets.losses import Judge
+from bandfall._threads import FEW_ROWS, blas_threads_for, n_threads
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+def threads_for(n_rows: int, n_jobs: int | None) -> int:
+    """Number of tasks over `n_rows` rows to run at a time; `n_jobs` is the user's wish.
+
+    With fewer than 200 rows, the interpreter takes most of the time, not the loops.
+    """
+    if n_jobs is None:
+        return n_threads() if 200 <= n_rows <= FEW_ROWS else 1
+    return joblib.effective_n_jobs(n_jobs)
+
+
+def parallel_map(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    n_rows: int,
+    n_jobs: int | None,
+    stop: Callable[[], None] = lambda: None,
+    press: Callable[[], None] | None = None,
+) -> list[Result]:
+    """Apply a function to all tasks, in threads if that is faster; results are in order.
+
+    No thread is left running: if a task fails or the user interrupts, `stop` is called, which
+    should make running tasks end soon, and then all tasks are awaited. With `press`, which is
+    called for a KeyboardInterrupt instead, the results of all tasks are returned.
+    """
+    n_jobs = min(threads_for(n_rows, n_jobs), len(tasks))
+    with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait
+        if n_jobs <= 1:
+            return [function(task) for task in tasks]
+        with ThreadPoolExecutor(n_jobs, thread_name_prefix="bandfall-search") as pool:
+            futures = [pool.submit(function, task) for task in tasks]
+            try:
+                try:
+                    done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                    for one in done:
+                        one.result()
+                except KeyboardInterrupt:
+                    if press is None:
+                        raise
+                    press()
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                stop()
+                raise
+
+
+class Trainer:
+    """Learns metrics and judges requests on the parts of one rung, and keeps the time.
+
+    `interrupted` is called with the best trial of every request; True ends the search. If the
+    backend has no workers, `n_jobs` threads serve.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        judge: Judge,
+        clock: Clock | None = None,
+        stage: str = SEARCH,
+        interrupted: Callable[[Trial], bool] = lambda trial: False,
+        n_jobs: int | None = 1,
+    ):
+        self.parts, self.settings, self.clock = parts, parts[0].rows.settings, clock or Clock()
+        self.cut = False  # the plan had no room for everything
+        self._judge, self._stage, self._interrupted = judge, stage, interrupted
+        self._n_jobs, self._stopped = n_jobs, False
+        self._helpers = parts[0].rows.backend.helpers(WorkerParts(parts))
+
+    def close(self) -> None:
+        """Remove the parts from the workers."""
+        if self._helpers is not None:
+            self._helpers.close()
+
+    @property
+    def over(self) -> bool:
+        """Whether the search ends with what there is."""
+        return self._stopped or (self.clock.begun and self.clock.search_over)
+
+    def n_columns(self, request: Request) -> int:
+        """Number of columns of its encoding."""
+        return self.parts[0].rows.views[request.encoding].Z.shape[1]
+
+    def planned(self, requests: Sequence[Request], again: bool = False) -> list[Request]:
+        """The first requests for which the plan has room, with their metrics; they begin now.
+
+        A metric takes one more round, or `again` all rounds.
+        """
+        settings, n, n_parts = self.settings, len(self.parts[0]), len(self.parts)
+        first, *_ = self.parts[0].rows.views.values()
+        narrow = 1.0 + first.Z.shape[1] / settings.wide_columns
+        n_likelihood = settings.likelihood_ladders * min(n, settings.likelihood_rows) ** 2
+        planned: list[Request] = []
+        for one in requests:
+            width = self.n_columns(one) / settings.wide_columns
+            n_ladders = (1.0 if len(one.speeds) > 1 else PATH) * (1.0 + width) / narrow
+            if one.metric not in [other.metric for other in planned]:
+                n_rounds = one.n_rounds if again else one.n_rounds > 0 and not one.likelihood
+                n_ladders += n_rounds * (PATH + width)
+                self.clock.begins(n_parts * n_likelihood * one.likelihood)
+            if not self.clock.begins(work(n, n_parts * n_ladders)):
+                self.cut = True
+                break
+            planned.append(one)
+        return planned
+
+    def learned(
+        self, requests: Sequence[Request], known: Metrics, latest: Mapping[MetricKey, Judged]
+    ) -> Metrics:
+        """The metrics of requests: by likelihood, or from the slopes of the latest round."""
+
+        def learn(key: MetricKey) -> Roots:
+            if key.likelihood:
+                before = roots_of(known, key.after(key.n_rounds), self.parts)
+                return self._call(likely_roots, before, key)
+            teacher = latest[key.after(0)]
+            before = roots_of(known, teacher.best.candidate.metric, self.parts)
+            return self._call(next_roots, before, teacher.best, teacher.paths)
+
+        keys = [key for key in dict.fromkeys(one.metric for one in requests) if key.learned]
+        pairs = zip(keys, self._each(learn, keys), strict=True)
+        return {key: roots for key, roots in pairs if roots is not None}
+
+    def learned_again(
+        self, requests: Sequence[Request], known: Metrics, scouts: Mapping[MetricKey, Trial]
+    ) -> Metrics:
+        """The metrics of requests, learned on parts that lack them as on the others."""
+        groups: dict[MetricKey, list[MetricKey]] = {}
+        for one in requests:
+            groups.setdefault(one.metric.after(0), []).append(one.metric)
+
+        def learn(first: MetricKey) -> Metrics:
+            own = {key: roots for key, roots in known.items() if key.after(0) == first}
+            return self._call(completed, own, groups[first], scouts)
+
+        results = [one for one in self._each(learn, list(groups)) if one is not None]
+        return {key: roots for metrics in results for key, roots in metrics.items()}
+
+    def judged(self, requests: Sequence[Request], metrics: Metrics) -> list[Judged]:
+        """Judge requests in their metrics, except those that begin or end too late."""
+
+        def judge(one: Request) -> Judged | None:
+            n_ladders = len(self.parts) * (1.0 if len(one.speeds) > 1 else PATH)
+            with self.clock.task(self._stage, n_ladders * len(self.parts[0]) ** 2):
+                roots = roots_of(metrics, one.metric, self.parts)
+                result: Judged = self._call(judge_parts, one, roots, self._judge)
+            if self.over:
+                return None
+            self.clock.begun = True
+            try:
+                self._stopped = self._interrupted(result.best) or self._stopped
+            except KeyboardInterrupt:  # the result counts
+                self._press()
+            return result
+
+        return [one for one in self._each(judge, requests) if one is not None]
+
+    def _call(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """The result of a function of parts, here or on a worker."""
+        if self._helpers is None:
+            return function(self.parts, *arguments, ended=self.clock.search_ended)
+        result: Result = self._helpers.call([("run", (function, arguments))])[0]
+        return result
+
+    def _each(
+        self, job: Callable[[Task], Result | None], tasks: Sequence[Task]
+    ) -> list[Result | None]:
+        """Results of a job, in order; None for tasks that did not begin or were interrupted."""
+
+        def run(task: Task) -> Result | None:
+            try:
+                return None if self.over else job(task)
+            except KeyboardInterrupt:
+                self._press()
+                return None
+
+        n_rows, n_jobs = len(self.parts[0]), self._n_jobs if self._helpers is None else len(tasks)
+        press, stop = self._press, self.clock.end
+        return parallel_map(run, tasks, n_rows=n_rows, n_jobs=n_jobs, stop=stop, press=press)
+
+    def _press(self) -> None:
+        self._stopped = True
+        self.clock.press()
+
+
+class WorkerParts:
+    """Parts that a worker holds, to call functions of them."""
+
+    def __init__(self, parts: Sequence[Part]):
+        self.budget = parts[0].rows.backend.budget  # bytes for kernel matrices
+        self._rows = replace(parts[0].rows, backend=HOST)  # a Dask client cannot be pickled
+        self._splits = [(part.train, part.held_out) for part in parts]
+
+    def run(self, function: Callable[..., Result], arguments: Sequence[Any]) -> Result:
+        """The result of a function of the parts; each call has its own backend."""
+        backend = resolve_backend("auto", self.budget, len(self._splits[0][0]))
+        rows = replace(self._rows, backend=backend)
+        return function([Part(rows, *split) for split in self._splits], *arguments)

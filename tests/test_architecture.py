@@ -72,7 +72,7 @@ def test_modules_fit_in_one_head(path):
 BUDGET = {
     "_cli": 3180,
     "_drawing": 404,
-    "_estimators": 3380,
+    "_estimators": 2900,
     "_explore": 323,
     "_files": 910,
     "_fitting": 1640,

@@ -226,30 +226,17 @@ def with_value(array, value):
         (X, None, ValueError, "requires y"),
         (X * 1j, Y, ValueError, "Complex data not supported"),
         (sparse.csr_array(X), Y, TypeError, "[Ss]parse data"),
-        (X, ["a"] * 12, ValueError, "y must hold numbers only; got dtype <U1"),
-        (X, ["1.5"] * 12, ValueError, "y must hold numbers only; got dtype"),
+        (X, ["a"] * 12, ValueError, "could not convert string to float: .*'a'"),
+        (X, Y * 1j, ValueError, "Complex data not supported"),
         ([["a", "b"]] * 12, Y, ValueError, "could not convert string to float: 'a'"),
-        (1e200 * X, Y, ValueError, "X has .* too large for distances in float64, where at most"),
-        (1e-200 * X, Y, ValueError, "X spans no more than .* rescale"),
-        (X, 1e307 * Y, ValueError, "y has .* too large for sums in float64; rescale"),
-        (X.astype(np.float32), 1e39 * Y, ValueError, "y has .* too large for sums in float32"),
+        (1e200 * X, Y, ValueError, "X has .* too large for float64, where at most"),
+        (X, 1e307 * Y, ValueError, "y has .* too large for float64, where .* rescale"),
+        (X.astype(np.float32), 1e39 * Y, ValueError, "y has .* too large for float32"),
     ],
 )
 def test_data(estimator, rows, target, error, message):
     with pytest.raises(error, match=message):
         clone(estimator).fit(rows, target)
-
-
-@pytest.mark.parametrize("estimator", ALL)
-@pytest.mark.parametrize(
-    "column",
-    [["red"] * 12, pd.Categorical(["red"] * 12), pd.to_datetime(["2000-01-01"] * 12)],
-    ids=["text", "category", "date"],
-)
-def test_columns_that_hold_no_numbers_are_named(estimator, column):
-    table = pd.DataFrame({"height": X[:, 0], "colour": column})
-    with pytest.raises(ValueError, match=r"these columns do not: 'colour' \(.*\); encode or drop"):
-        clone(estimator).fit(table, Y)
 
 
 @pytest.mark.parametrize("estimator", ALL)
@@ -261,7 +248,7 @@ def test_columns_that_hold_no_numbers_are_named(estimator, column):
         (X[0], "Expected 2D array, got 1D"),
         (X[:0], r"0 sample\(s\)"),
         (1e200 * X, "X has .* too large"),
-        (pd.DataFrame({"a": [1.0], "b": [2.0], "c": ["x"]}), r"these columns do not: 'c'"),
+        (pd.DataFrame({"a": [1.0], "b": [2.0], "c": ["x"]}), "could not convert string"),
     ],
 )
 def test_new_rows(estimator, rows, message):
@@ -329,22 +316,3 @@ def test_a_target_of_subnormal_numbers_is_refused(model, size, outputs):
     y = tiny if outputs == 1 else np.column_stack([Y, tiny])
     with pytest.raises(ValueError, match=r"y varies by no more than .*; rescale the target"):
         clone(model).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    "other", [{}, {"flag": [True, False] * 20}], ids=["alone", "with booleans"]
-)
-def test_categories_are_named_where_numbers_are_needed(other):
-    table = pd.DataFrame({"a": np.arange(40.0), "town": pd.Categorical(["u", "v"] * 20), **other})
-    with pytest.raises(ValueError, match=r"these columns do not: 'town' \(category\)"):
-        KernelDescentRegressor().fit(table, table["a"])
-
-
-@pytest.mark.parametrize("kind", [KernelDescentRegressor, BandfallRegressor])
-def test_a_row_as_a_series_names_the_fix(kind):
-    table = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2})
-    model = kind(**({} if kind is KernelDescentRegressor else {"kernels": "gaussian"}))
-    with pytest.raises(ValueError, match=r"df\.iloc\[\[i\]\] instead of df\.iloc\[i\]"):
-        model.fit(table, table["a"]).predict(table.iloc[3])
-    with pytest.raises(ValueError, match=r"df\[\['name'\]\] instead of"):
-        model.fit(table["a"], table["a"])

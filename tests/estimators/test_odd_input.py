@@ -37,11 +37,9 @@ def test_a_target_of_dates_or_durations_is_refused(rows, target):
     ids=["objects", "floats", "integers", "truth values", "categories"],
 )
 @pytest.mark.parametrize("rows", [A[:, None], pd.DataFrame({"a": A})])
-def test_a_row_without_a_class_is_named(rows, labels):
-    with pytest.raises(ValueError, match="contains NaN"):
+def test_a_row_without_a_class_is_refused(rows, labels):
+    with pytest.raises(ValueError, match="Input y contains NaN"):
         BandfallClassifier(**QUICK).fit(rows, labels)
-    with pytest.raises(ValueError, match="have no target, first row 1; remove these rows"):
-        BandfallClassifier(**QUICK).fit(pd.DataFrame({"a": A}), labels)
 
 
 def test_what_a_mask_hides_is_missing():
@@ -57,14 +55,6 @@ def test_what_a_mask_hides_is_missing():
         BandfallRegressor(**QUICK).fit(plain, integers)
     shown = np.ma.array(A[:, None], mask=False)
     assert BandfallRegressor(**QUICK).fit(shown, Y).score(shown, Y) > 0.9
-
-
-@pytest.mark.parametrize(
-    "rows", [[{"a": 1.0}] * 9, np.array([(1.0, 2)] * 9, dtype=[("a", "f8"), ("b", "i8")])]
-)
-def test_records_are_refused_with_a_remedy(rows):
-    with pytest.raises(TypeError, match=r"use pandas\.DataFrame\(X\)"):
-        BandfallRegressor(**QUICK).fit(rows, np.arange(9.0))
 
 
 @pytest.mark.parametrize("value", [1 + 2j, np.complex128(1j), b"x", [1], {"u": 1}])
@@ -191,7 +181,7 @@ class TestRowsWithText:
         assert model.predict(rows[:3]).shape == (3,)
 
     def test_rows_of_different_lengths_are_refused(self):
-        with pytest.raises(ValueError, match=r"rows of X have different lengths: \[2, 3\]"):
+        with pytest.raises(ValueError, match="rows of X have no common length"):
             BandfallRegressor(**QUICK).fit([self.rows[0], self.rows[1][:2]], Y[:2])
 
     def test_numbers_as_objects_are_numbers(self):
@@ -199,16 +189,6 @@ class TestRowsWithText:
         expected = BandfallRegressor(**QUICK).fit(X, Y).predict(X)
         found = BandfallRegressor(**QUICK).fit(X.astype(object), Y).predict(X.astype(object))
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("estimator", [BandfallRegressor(**QUICK), BandfallClassifier(**QUICK)])
-@pytest.mark.parametrize("rows", [A[:, None], pd.DataFrame({"a": A})])
-def test_missing_targets_are_counted(estimator, rows):
-    y = np.round(Y)
-    y[[4, 9]] = np.nan
-    message = "Input y contains NaN: 2 of 60 rows have no target, first row 4; remove these rows"
-    with pytest.raises(ValueError, match=message):
-        estimator.fit(rows, y)
 
 
 def test_repeated_names_are_named():
@@ -230,9 +210,3 @@ def test_words_for_missing_values_can_be_given():
     assert np.ptp(model.predict(new)) == 0
     with pytest.raises(TypeError, match=r"missing=\[-999\] must hold words"):
         BandfallRegressor(**QUICK, missing=[-999]).fit(A[:, None], Y)
-
-
-def test_models_of_complete_rows_name_the_one_that_takes_missing_values():
-    X = np.array([[1.0], [np.nan], [3.0], [4.0]])
-    with pytest.raises(ValueError, match=r"KernelDescentRegressor needs complete rows.*Bandfall"):
-        KernelDescentRegressor().fit(X, [1.0, 2.0, 3.0, 4.0])

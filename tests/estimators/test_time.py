@@ -63,7 +63,7 @@ def test_weights_of_zero_leave_the_order_of_time():
     ("time", "message"),
     [
         ("week", "'week' is not a column"),
-        (np.zeros(40), "at least two times"),
+        (np.zeros(40), "at least two groups or times"),
         (np.full(40, np.nan), "for each row"),
         (["a", "b"] * 20, "a number or a date"),
         (np.arange(39), "inconsistent numbers of samples"),

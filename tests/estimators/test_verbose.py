@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators.training import FitProgress
-from bandfall._search.clock import Clock, observed_by
-from bandfall._targets import Numbers
+from bandfall._search.clock import observed_by
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -52,37 +50,10 @@ def test_classes_are_reported_by_their_log_loss(capsys):
     assert "log-loss" in lines[0]
 
 
-@pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
+@pytest.mark.filterwarnings("ignore:max_seconds")
 def test_what_was_cut_short_is_printed(capsys, no_least_time):
     lines = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=1e-6), Y, capsys)
     assert any("skipped: the search ended early" in line for line in lines)
-
-
-def progress_of(clock, verbose=0):
-    return FitProgress(verbose, Numbers, clock)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(40, "40 s"), (1200, "20 minutes"), (9000, "2 hours")]
-)
-def test_long_final_fits_are_announced_before_the_search(seconds, words, capsys):
-    progress_of(Clock(100), verbose=1).begins(60, lambda: seconds)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith(f"fitting all 60 rows takes about {words} here")
-
-
-def test_a_very_long_fit_warns():
-    with pytest.warns(
-        UserWarning, match=r"60 rows takes about 2 hours here; limit it with max_seconds"
-    ):
-        progress_of(Clock()).begins(60, lambda: 9000)
-
-
-def test_seconds_that_are_not_shown_are_not_measured():
-    def measured():
-        raise AssertionError
-
-    progress_of(Clock(100)).begins(60, measured)
 
 
 def test_it_changes_no_model(capsys):

@@ -208,7 +208,7 @@ def test_rows_of_a_group_are_held_out_together(data):
     assert len(shared) < 0.1 * len(held_out)
 
 
-@pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
+@pytest.mark.filterwarnings("ignore:max_seconds")
 def test_time_that_is_over_leaves_a_whole_model(data):
     X, y, X_new, y_new = data
     model = BandfallRegressor(leaf_rows=600, max_seconds=1e-6, **SETTINGS).fit(X, y)

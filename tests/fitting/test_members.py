@@ -86,17 +86,6 @@ def test_without_held_out_rows_there_is_no_error_that_float32_could_exceed():
     assert member.path.X.dtype == np.float32
 
 
-def test_what_final_fits_will_take_is_measured_where_it_may_be_long():
-    rows = rows_of(n=60)
-    assert members_module.expected_seconds(rows, 4) == 0.0
-    rows = replace(rows, settings=Settings(probed_rows=30))
-    ticks = iter(range(100))
-    n_bandwidths, n_products = Settings().usual_path
-    expected = 4 * 2**2 * (1 + n_bandwidths + n_products)  # distances, then products
-    seconds = members_module.expected_seconds(rows, 4, lambda: next(ticks))  # one a product
-    assert seconds == expected
-
-
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace-1"])
 def test_metrics_of_the_search_are_taken_over(kernel):
     rows, trial = rows_of(), trial_of(2, kernel)

@@ -221,14 +221,6 @@ def test_a_pickle_gives_the_same_intervals(fitted, test_rows):
     assert_array_equal(again.predict_interval(X), fitted.predict_interval(X))
 
 
-def test_intervals_answer_in_the_kind_of_array(fitted, test_rows):
-    torch = pytest.importorskip("torch")
-    X = test_rows[0][:5]
-    ends = fitted.predict_interval(torch.from_numpy(X))
-    assert isinstance(ends, torch.Tensor)
-    assert_array_equal(ends.numpy(), fitted.predict_interval(X))
-
-
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_a_model_file_gives_the_same_intervals(tmp_path, n_targets):
     X, y = heteroscedastic(80)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from bandfall import KernelDescentRegressor, KernelRidgeRegressor
+from bandfall import KernelDescentRegressor
 from bandfall._products import HOST, DenseOperator, WeightedOperator, check_device, resolve_backend
 from bandfall._products.torch_backend import TorchBackend
 from bandfall.descent import Euler
@@ -182,49 +182,6 @@ def test_float32_rows_far_from_the_origin_keep_their_differences(offset):
         found = operator.numpy(operator.product(0.5, operator.array(V)))
         truth = reference.kernel(name, X.astype(float), X.astype(float), 0.5) @ V
         assert_allclose(found, truth, rtol=rounding(np.float32, 50))
-
-
-@pytest.mark.parametrize("estimator", [KernelDescentRegressor, KernelRidgeRegressor])
-def test_tensors_in_tensors_out(estimator):
-    X, y = problem(dtype=np.float32)
-    tensors = torch.as_tensor(X), torch.as_tensor(y)
-    model = estimator().fit(*tensors)
-    predictions = model.predict(tensors[0])
-    assert isinstance(predictions, torch.Tensor)
-    assert predictions.dtype == torch.float32
-    assert_array_equal(predictions.numpy(), estimator().fit(X, y).predict(X))
-    assert model.score(*tensors) == estimator().fit(X, y).score(X, y)
-
-
-class Foreign:
-    """An array of some other library that follows the array API."""
-
-    device = "cpu"
-
-    def __init__(self, values):
-        self.values = np.asarray(values)
-
-    def __array_namespace__(self):
-        return Foreign
-
-    @staticmethod
-    def asarray(values, device):
-        assert device == "cpu"
-        return Foreign(values)
-
-    def __dlpack__(self, **options):
-        return self.values.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.values.__dlpack_device__()
-
-
-def test_other_arrays_in_kind():
-    X, y = problem()
-    model = KernelDescentRegressor(max_r2=0.9).fit(Foreign(X), Foreign(y))
-    predictions = model.predict(Foreign(X))
-    assert isinstance(predictions, Foreign)
-    assert_array_equal(predictions.values, model.predict(X))
 
 
 @pytest.mark.parametrize(

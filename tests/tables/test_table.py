@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from bandfall.tables import Table, read_table
-from bandfall.tables._table import is_frame
+from bandfall.tables import read_table
 
 
 def kinds(X):
@@ -109,10 +108,3 @@ def test_sparse_matrices_are_refused():
 
 def test_missing_values_are_not_infinite():
     assert np.isnan(read_table(np.array([[np.nan]])).matrix[0, 0])
-
-
-def test_what_a_frame_is():
-    assert is_frame({})
-    assert is_frame(Table(None, np.eye(2)))
-    assert not is_frame([[1]])
-    assert not is_frame(np.eye(2))

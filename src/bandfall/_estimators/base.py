@@ -7,8 +7,6 @@ contents of one.
 
 from __future__ import annotations
 
-import inspect
-import math
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from numbers import Integral, Real
@@ -33,11 +31,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bandfall._estimators.input import (
     FLOATS,
     as_numpy,
-    check_distances,
     check_magnitudes,
-    columns_without_numbers,
-    in_kind_of_rows,
-    refuse_series,
     used_rows,
 )
 from bandfall._estimators.view import Story
@@ -46,7 +40,6 @@ from bandfall._products import Backend, resolve_backend
 from bandfall._targets import Numbers
 from bandfall._targets.numbers import prediction_dtype
 from bandfall._typing import (
-    Array,
     ArrayLike,
     RandomLike,
     TableLike,
@@ -131,23 +124,7 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class Surface(BaseEstimator):
-    """An estimator whose public methods accept any kind of array X and return the same kind.
-
-    Methods are wrapped when a class is created, as scikit-learn does for `set_output`, so that
-    estimators need no code for it. Only `fit` converts arrays itself.
-    """
-
-    def __init_subclass__(cls, **options: object) -> None:
-        super().__init_subclass__(**options)
-        for name, method in list(vars(cls).items()):
-            if name.startswith("_") or name == "fit" or not inspect.isfunction(method):
-                continue
-            if list(inspect.signature(method).parameters)[1:2] == ["X"]:
-                setattr(cls, name, in_kind_of_rows(method))
-
-
-class Storable(Surface):
+class Storable(BaseEstimator):
     """An estimator with `save` and `report`."""
 
     def save(self, file: str | PathLike[str]) -> None:
@@ -191,12 +168,12 @@ class Storable(Surface):
         return pages.report_on(self, file, X, y, X_test=X_test, y_test=y_test, target=target)
 
 
-class NumbersRegressor(RegressorMixin, Surface):
+class NumbersRegressor(RegressorMixin, BaseEstimator):
     """A regressor for one or several targets; `score` takes any kind of array."""
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predictions at X."""
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, as_numpy(y), as_numpy(sample_weight)))
 
 
 class ValidatedRegressor(NumbersRegressor):
@@ -218,12 +195,13 @@ class ValidatedRegressor(NumbersRegressor):
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TrainingData:
-        X = as_numpy(X, getattr(self, "memory_budget", math.inf))
-        y, sample_weight = map(as_numpy, (y, sample_weight))
-        rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=self._floats)
-        check_magnitudes(rows, target)
+        X, y, sample_weight = map(as_numpy, (X, y, sample_weight))
+        rows, target = validate_data(
+            self, X, y, multi_output=True, y_numeric=True, dtype=self._floats
+        )
         dtype = target.dtype if target.dtype in FLOATS else np.float64
         data = TrainingData(rows, target.astype(dtype, copy=False).reshape(len(target), -1), None)
+        check_magnitudes(rows, data.y)
         self._dtype, precise = rows.dtype, prediction_dtype(data.y, rows.dtype)
         self._target = Numbers.plain(data.y.shape[1], target.ndim, precise)
         if sample_weight is None:
@@ -237,28 +215,9 @@ class ValidatedRegressor(NumbersRegressor):
 
     def _new_rows(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        rows: np.ndarray = self._validated(X, reset=False, dtype=self._dtype)
-        check_distances(rows)
+        rows: np.ndarray = validate_data(self, as_numpy(X), reset=False, dtype=self._dtype)
+        check_magnitudes(rows)
         return rows
-
-    def _validated(self, X: ArrayLike, *y: ArrayLike, **how: object) -> Array:
-        """scikit-learn's validation; errors name columns whose values are not numbers."""
-        refuse_series(X)
-        try:
-            return validate_data(self, X, *y, **how)
-        except (TypeError, ValueError) as error:
-            columns, words = columns_without_numbers(X), ("could not convert", "Cannot cast")
-            if columns and (isinstance(error, TypeError) or str(error).startswith(words)):
-                raise ValueError(
-                    f"X must hold numbers only, and these columns do not: {columns}; encode or "
-                    "drop them"
-                ) from error
-            if "contains NaN" in str(error) and "X contains" in str(error):
-                raise ValueError(
-                    f"Input X contains NaN: {type(self).__name__} needs complete rows; drop or "
-                    "impute them, or use BandfallRegressor, which takes missing values"
-                ) from error
-            raise
 
     def _check_sizes(self, n_features: int, n_outputs: int) -> None:
         """Raise unless attributes from a file fit these numbers of features and targets."""

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from bandfall._checks import ShapeChecker, check_instance
 from bandfall._estimators.base import estimator
+from bandfall._estimators.input import as_numpy
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import Story
 from bandfall._models.average import Average
@@ -110,7 +111,7 @@ memory_budget, device, n_jobs, verbose
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy: the share of rows whose class is predicted correctly."""
-        return super().score(X, y, sample_weight)
+        return super().score(X, as_numpy(y), as_numpy(sample_weight))
 
     @property
     def classes_(self) -> np.ndarray:

@@ -295,7 +295,8 @@ class SelfTuning(Storable):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        inputs = tags.input_tags
+        inputs.allow_nan = inputs.categorical = inputs.string = True
         tags.target_tags.multi_output = self.target_kind is Numbers
         return tags
 

@@ -6,9 +6,8 @@ import copy
 import math
 import sys
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from time import monotonic
 from typing import NamedTuple
 
@@ -18,14 +17,13 @@ from sklearn.utils import check_random_state
 from bandfall._checks import warn_caller
 from bandfall._estimators.input import (
     TrainingTable,
-    as_numpy,
     training_table,
     warn_of_copies,
 )
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import kernel_words
 from bandfall._fitting.class_loss import tune_classes
-from bandfall._fitting.members import default_choice, expected_seconds, fit_members
+from bandfall._fitting.members import default_choice, fit_members
 from bandfall._models.average import Average
 from bandfall._models.leaks import leaks
 from bandfall._models.member import Member
@@ -33,7 +31,7 @@ from bandfall._models.novelty import novelty_scale
 from bandfall._products import NumpyBackend, resolve_backend
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial, trial_table
-from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock, coarse
+from bandfall._search.clock import AFTERWARDS, SUMMARY, Clock, coarse
 from bandfall._search.rows import Encoded, Rows, TargetEncoded
 from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
@@ -66,11 +64,9 @@ _ENCODINGS = {
     "target": _Encoding(1.0, categories="target"),
     "pairs": _Encoding(2.0, categories="pairs"),
 }
-_SHARE = 0.2  # of the time limit, for encoding
-_PROBED_ROWS, _PROBED_CELLS = 100, 100_000
-_FEWEST_ROWS = 500
+_SHARE = 0.2  # of the time limit, for an encoding
+_PROBED_ROWS = 100
 _ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
-_LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
 _SILENCE = 1.75  # seconds without a message before the progress is printed
 
 
@@ -84,27 +80,17 @@ def train(
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
     kernels, clock = _chosen_kernels(model), model._clock
-    class_weight = getattr(model, "class_weight", None)
-    X = as_numpy(X, model.memory_budget)
-    y, sample_weight, groups, time = map(as_numpy, (y, sample_weight, groups, time))
     progress = FitProgress(model.verbose, model.target_kind, clock)
     fitted = copy.copy(model)  # an interrupted fit leaves the model as it was
-    given = training_table(
-        fitted, model.target_kind, X, y, sample_weight, groups, time, class_weight
-    )
+    given = training_table(fitted, X, y, sample_weight, groups, time)
+    fitted._dtype, fitted._used_rows = given.dtype, given.used
     # Limit BLAS threads for the whole fit: idle ones busy-wait.
-    with blas_threads_for(len(given)), progress:
-        seconds = _encoding_seconds(given.table, clock)
-        used = _affordable(given, seconds, clock)
-        seconds *= len(used) / len(given)
-        fitted._dtype, fitted._used_rows = used.dtype, used.numbers
-        target, rows, encoders = _encoded_rows(fitted, used, seconds, clock)
-        tuned = _search(fitted, target, rows, used.groups is not None, kernels, progress)
+    with blas_threads_for(len(given.table)), progress:
+        target, rows, encoders = _encoded_rows(fitted, given, clock)
+        tuned = _search(fitted, target, rows, given.groups is not None, kernels, progress)
         rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
         members, tuned = fit_members(rows, tuned, clock)
         fitted.skipped_ = clock.skipped
-        if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
-            _warn_if_useless(tuned, rows)
         with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
             try:
                 _summarise(fitted, target, rows, encoders, members, tuned, clock)
@@ -116,13 +102,10 @@ def train(
     if clock.pressed:
         raise KeyboardInterrupt
     if clock.left_out and not clock.interrupted:
-        seconds = sum(clock.left_out.values())
-        if len(used) < len(given):
-            n_together = min(len(given), model.leaf_rows)
-            seconds += clock.estimate(n_together, PATH * len(given) / n_together)
         warn_caller(
             f"max_seconds={model.max_seconds:g} left out a part of the data: "
-            f"{'; '.join(clock.left_out)}. Allow at least {max(seconds, 0.1):.2g} s more"
+            f"{'; '.join(clock.left_out)}. Allow at least "
+            f"{max(sum(clock.left_out.values()), 0.1):.2g} s more"
         )
 
 
@@ -137,60 +120,30 @@ def _chosen_kernels(model: SelfTuning) -> tuple[Kernel, ...] | None:
     return chosen
 
 
-def _encoding_seconds(table: Table, clock: Clock) -> float:
-    """Seconds that the standard encoding of all rows takes: a power of two, from some rows."""
-    if not clock.bounded:
-        return 0.0
-
-    def seconds_of(n_rows: int) -> float:
-        some = table.take(np.linspace(0, len(table) - 1, n_rows).astype(int))
-        start = clock.stopwatch()
-        TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
-        return clock.stopwatch() - start
-
-    n_rows = min(len(table), max(_PROBED_ROWS, _PROBED_CELLS // table.width))
-    n_fewer = max(1, n_rows // 4)
-    few, more = (min(seconds_of(size) for _ in range(2)) for size in (n_fewer, n_rows))
-    growth = max(more - few, 0.0) / max(1, n_rows - n_fewer)
-    return coarse(1.5 * (more + growth * (len(table) - n_rows)))
-
-
-def _affordable(given: TrainingTable, seconds: float, clock: Clock) -> TrainingTable:
-    """The rows that can be encoded in a fifth of the time; one encoding takes `seconds`."""
-    n, needed = len(given), seconds * sum(one.seconds for one in _ENCODINGS.values())
-    share = coarse(_SHARE * clock.limit / max(needed, 1e-9))
-    if share >= 1.0 or n <= _FEWEST_ROWS:
-        return given
-    kept = max(_FEWEST_ROWS, int(share * n))
-    clock.skip(f"used {kept:,} of {n:,} rows", needed)
-    return given.take(np.sort(np.random.RandomState(0).permutation(n)[:kept]))
-
-
 def _encoded_rows(
-    model: SelfTuning, given: TrainingTable, seconds: float, clock: Clock
+    model: SelfTuning, given: TrainingTable, clock: Clock
 ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
     """Encode features and target for the search; target columns have zero mean."""
-    weights, groups, values = given.weights, given.group_numbers(), given.values
+    weights, values, n_rows = given.weights, given.values, len(given.table)
     evidence = None if weights is None else evidence_weights(weights)
     target, codes = given.target.coded(values, evidence, given.dtype)
     table = prepare_table(given.table, missing=model.missing)
-    many = len(given) >= _FLOAT32_ROWS or len(given) ** 2 * table.width >= _FLOAT32_TERMS
+    many = n_rows >= _FLOAT32_ROWS or n_rows**2 * table.width >= _FLOAT32_TERMS
     dtype = np.dtype(np.float32 if many else np.float64)
-    each = np.arange(len(given))
-    model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
+    groups = np.arange(n_rows) if given.groups is None else given.groups
+    model.leaks_ = leaks(table, codes, groups, ordered=given.ordered)
     _warn_of_target(model.leaks_, target)
     strata, settings = target.strata(values), model._settings
     names = {*settings.families}
-    if len(given) >= settings.fold_rows:
+    if n_rows >= settings.fold_rows:
         names |= {*settings.exact_families}
     if strata is not None or model.kernels is not None:
         names = {*_ENCODINGS}
-    encoders, views = _encoded_views(names, table, codes, evidence, dtype, seconds, clock)
-    if groups is None:
+    encoders, views = _encoded_views(names, table, codes, evidence, dtype, clock)
+    if given.groups is None:
         # New rows repeat old ones as often as old ones repeat each other.
-        groups = each
         warn_of_copies(views["standard"].Z, codes)
-    backend = resolve_backend(model.device, model.memory_budget, len(given))
+    backend = resolve_backend(model.device, model.memory_budget, n_rows)
     clock.on_host &= isinstance(backend, NumpyBackend)
     fixed = backend, strata, model.leaf_rows, settings, given.ordered
     return target, Rows(views, codes, groups, weights, *fixed), encoders
@@ -202,27 +155,28 @@ def _encoded_views(
     codes: np.ndarray,
     weights: Weights,
     dtype: np.dtype,
-    seconds: float,
     clock: Clock,
 ) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
     """Encoders and encoded views of a prepared table, by name; none has the distances of another.
 
-    The standard encoding, which takes `seconds`, is always included, others with these names if
-    they take at most a fifth of the time.
+    The standard encoding is always included, others with these names if they are expected to take
+    at most a fifth of the time.
     """
     n_steps = steps_for(len(table), table.width)
     encoders: dict[str, TableEncoder] = {}
     views: dict[str, Encoded] = {}
     plains: list[np.ndarray] = []  # columns in the order of the table
+    start, seconds = clock.stopwatch(), 0.0
     for name, (relative, numbers, categories) in _ENCODINGS.items():
         useless = categories != "onehot" and all(one.kind != "category" for one in table.readings)
         if useless or name not in names:
             continue
-        if views and relative * seconds > _SHARE * clock.limit:
+        if relative * seconds > _SHARE * clock.limit:
             clock.skip(f"the encoding {name!r} was not tried", relative * seconds)
             continue
         encoder = TableEncoder(numbers, categories, n_steps)
         Z = encoder.fit_transform(table, codes, weights, dtype, warn=False, by_content=True)
+        seconds = seconds or coarse(clock.stopwatch() - start)  # of the standard encoding
         assert encoder.fitted is not None
         plain = np.take(Z, np.argsort(encoder.fitted.order), axis=1)
         if encoder.uses_target:
@@ -256,7 +210,6 @@ def _search(
     """The chosen models; the paper's rule if there are too few groups of rows to search."""
     tuned = default_choice(len(rows))
     if rows.groups.max() + 1 >= (2 if grouped else _FEWEST) and np.any(rows.y):
-        progress.begins(len(rows), partial(expected_seconds, rows, rows.settings.n_members))
         tuned = (tune if rows.strata is None else tune_classes)(
             rows,
             judge=target.judge,
@@ -280,20 +233,6 @@ def _warn_of_target(leaks: dict[str, str], target: Target) -> None:
         warn_caller(
             f"column {name!r}: {why}. If it is a copy of the target, an id, or known only after "
             "it, leave it out: scores and intervals are too good"
-        )
-
-
-def _warn_if_useless(tuned: Tuned, rows: Rows) -> None:
-    """Warn if held-out rows are predicted no better than by the mean, within two errors."""
-    if not len(tuned.held_out):
-        return
-    codes = rows.y[tuned.held_out]
-    gains = (codes**2 - (codes - tuned.predictions) ** 2).sum(axis=1)
-    if gains.mean() <= 2.0 * gains.std() / len(gains) ** 0.5:
-        mean = "the mean of the target" if rows.strata is None else "the shares of the classes"
-        warn_caller(
-            f"held-out rows are predicted no better than by {mean}; raise max_seconds, or the "
-            "features say little about the target"
         )
 
 
@@ -352,19 +291,6 @@ class FitProgress:
 
     def __exit__(self, *exception: object) -> None:
         self._ended.set()
-
-    def begins(self, n_rows: int, expected: Callable[[], float]) -> None:
-        """Announce before the search how long the final fits will take.
-
-        `expected` measures these seconds; it is called only if they will be shown.
-        """
-        bounded = self.clock.bounded
-        if (bounded and not self._verbose) or (seconds := expected()) < _LONG:
-            return
-        about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
-        self._say(about)
-        if not bounded and seconds >= _TOO_LONG:
-            warn_caller(f"{about}; limit it with max_seconds (in the shell --max-seconds)")
 
     def tried(self, trial: Trial) -> bool:
         """Report the best trial of a ladder of speeds; True if the search should end."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
 from bandfall._search.metrics import roots_of
-from bandfall._search.pace import Now, path_seconds
+from bandfall._search.pace import path_seconds
 from bandfall._search.parts import Part
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
@@ -93,22 +92,6 @@ def members_of(
     ]
     held_out = [fitted[trial].held_out for trial, _ in tuned.members]
     return members, with_evidence(tuned, part, held_out)
-
-
-def expected_seconds(rows: Rows, n_members: int, now: Now = time.monotonic) -> float:
-    """Estimated seconds to fit `n_members` members to all rows; 0 if there are few rows."""
-    settings = rows.settings
-    if len(rows) <= settings.probed_rows:
-        return 0.0
-    growth = rows.final_share(len(rows)) * (len(rows) / settings.probed_rows) ** 2
-    n_together = min(len(rows), rows.leaf_rows)
-    # The first products of a process also load libraries, compile loops and start a GPU.
-    path_seconds(rows, Candidate(next(iter(rows.views))), settings.quick_rows, now)
-    paths = [
-        path_seconds(rows, Candidate(encoding), settings.probed_rows, now)(n_together)
-        for encoding in rows.views
-    ]
-    return n_members * growth * float(np.mean(paths))
 
 
 class _Plan(NamedTuple):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -54,7 +53,6 @@ class Classes:
     trial_column = "loss"
     loss_name = "log-loss"
     harm = "Rise of log-loss"
-    checks: ClassVar[Mapping[str, bool]] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         if self.labels.ndim != 1 or not len(self.labels) or self.labels.dtype.kind == "c":

@@ -55,7 +55,6 @@ class Numbers:
     trial_column = "score"  # attribute of a `Trial` that holds the score
     loss_name = "1 − R²"
     harm = "Loss of R²"  # label for the change of the score when a feature is shuffled
-    checks = MappingProxyType({"multi_output": True, "y_numeric": True})  # by `validate_data`
 
     def __post_init__(self) -> None:
         shapes = ShapeChecker()
@@ -224,6 +223,8 @@ def _checked(y: ArrayLike) -> np.ndarray:
         raise ValueError(
             "y holds dates or durations, but a target must be a number, such as a number of days"
         )
+    if given.dtype.kind == "c":
+        raise ValueError("Complex data not supported: y must hold real numbers")
     try:
         given = given.astype(np.float64, copy=False)
     except (TypeError, ValueError):

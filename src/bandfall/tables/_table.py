@@ -103,13 +103,6 @@ class Table:
         return Table(self.names, None, parts, self.readings)
 
 
-def is_frame(X: TableLike) -> bool:
-    """Whether X is a table with named columns: a frame of any library, or a dict of columns."""
-    if _is_sparse(X):  # some sparse matrices are dicts
-        return False
-    return isinstance(X, dict | Table) or _has_columns(X)
-
-
 def _has_columns(X: TableLike) -> TypeGuard[IntoFrame]:
     """Whether X is a frame; asks its class, because `columns` of a lazy frame runs its query."""
     return hasattr(type(X), "columns")
@@ -164,8 +157,8 @@ def read_table(X: TableLike) -> Table:
 def _read_array(X: np.ndarray) -> Table:
     if X.ndim != 2:
         raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns; "
-            "X.reshape(-1, 1) makes one column, X.reshape(1, -1) one row"
+            f"Expected 2D array, got {X.ndim}D array instead. Reshape your data: X.reshape(-1, 1) "
+            "makes one column, X.reshape(1, -1) one row"
         )
     if X.dtype.kind in "biuf":
         matrix = np.asarray(X, dtype=np.float64)
@@ -198,7 +191,8 @@ def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
 
 def _check_size(n_rows: int, n_columns: int) -> None:
     if n_columns == 0:
-        raise ValueError("Found array with 0 feature(s) while a minimum of 1 is required.")
+        shape = f"(shape=({n_rows}, 0))"
+        raise ValueError(f"Found array with 0 feature(s) {shape} while a minimum of 1 is required.")
     if n_rows == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
 

@@ -216,7 +216,7 @@ class TestReading:
         lines = [f"{i // 20 + 1}.{i % 20:03d};{i},5;{i + 1}.000" for i in range(120)]
         lines[:3] = ["950;0,5;900", "k.A.;1,5;2.000", "952;2,5;3.000"]
         done = fit("\n".join(["km;b;y", *lines, ""]).encode(), tmp_path, "--json")
-        assert "'km': text read as numbers (decimal comma: 1.003 is 1003)" in done.stderr
+        assert "'km': text read as numbers (decimal comma)" in done.stderr
         assert json.loads(done.stdout)["test"]["r2"] > 0.9
         (tmp_path / "new.csv").write_text("km;b\n4.017;77\n4017;77\n")
         first, second = call("predict", tmp_path / "m", tmp_path / "new.csv").stdout.split()[1:]

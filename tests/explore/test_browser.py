@@ -65,7 +65,7 @@ class TestUse:
         browser.wait("document.getElementById('play').textContent === 'Play'")
         assert browser.run("return scrub.value === scrub.max")
 
-    def test_dragging_a_point_bends_the_curve_and_undo_brings_it_back(self, visit):
+    def test_dragging_a_point_bends_the_curve(self, visit):
         browser = visit()
         before = browser.run(f"return {CURVE}")
         point = browser.find("#model .points circle")
@@ -73,8 +73,6 @@ class TestUse:
         browser.wait(f"{SOLVED} && {CURVE} !== {before!r}")
         assert len(browser.find_all("#model .points circle")) == 20
         browser.wait("location.hash.includes('p=')")
-        browser.find("#undo").click()
-        browser.wait(f"{SOLVED} && {CURVE} === {before!r}")
 
     def test_clicks_add_and_double_clicks_remove_points(self, visit):
         browser = visit()
@@ -98,7 +96,7 @@ class TestUse:
 
     def test_every_data_set_and_slider(self, visit):
         browser = visit()
-        for name in ("twoscale", "steps", "uneven", "sine"):
+        for name in ("twoscale", "steps", "sine"):
             browser.find(f"#data option[value={name}]").click()
             browser.wait(SOLVED)
             assert "test R²" in browser.text("#now")
@@ -167,19 +165,12 @@ class TestUse:
             assert button.get_attribute("aria-pressed") == "true"
             said.add(browser.text("#story-text"))
         assert len(said) == 4
-        browser.wait(SWEPT)
-        hill, zero = browser.find_all("#story-more button")
-        hill.click()
-        browser.wait(f"{SOLVED} && Playground.film.testR2.at(-1) < 0.6")
-        zero.click()
-        browser.wait("document.getElementById('floor-text').textContent === '0'")
 
 
 class TestClear:
-    def test_everything_is_cleared_and_comes_back(self, visit, tmp_path):
+    def test_everything_is_cleared(self, visit):
         browser = visit()
         browser.wait(SWEPT)
-        before = browser.run(f"return {CURVE}")
         browser.find("#clear").click()
         browser.wait(SOLVED)
         drawn = browser.run(
@@ -188,11 +179,7 @@ class TestClear:
         )
         assert drawn == 0
         assert browser.run("return data.value") == "own"
-        assert browser.text("#file-text") == ""
         assert browser.text("#now") == "Add at least two points."
-        browser.find("#undo").click()
-        browser.wait(f"{SOLVED} && {CURVE} === {before!r}")
-        assert browser.run("return data.value") == "sine"
 
     def test_while_the_solver_is_busy(self, visit):
         browser = visit()
@@ -253,47 +240,10 @@ class TestPhone:
         self.touch(phone, (x + 60, y), (x + 60, y - 30), (x + 60, y - 90), (x + 60, y - 150))
         assert len(phone.find_all("#model .points circle")) == 1
 
-    def test_points_from_a_csv(self, phone, tmp_path):
-        TestFiles().upload(phone, tmp_path, "p.csv", "x,y\n1,2\n2,3\n3,1\n4,4\n")
-        phone.wait(f"{SOLVED} && document.querySelectorAll('.points circle').length === 4")
-        assert "4 rows, y along x" in phone.text("#file-text")
-        assert phone.too_wide() <= 0
-
-
-class TestFiles:
-    def upload(self, browser, tmp_path, name, text):
-        file = tmp_path / name
-        file.write_text(text, encoding="utf-8")
-        browser.find("#file").send_keys(str(file))
-
-    @pytest.mark.parametrize("sign", [",", ";", "\t"])
-    def test_points_from_a_csv(self, visit, tmp_path, sign):
-        browser = visit()
-        decimal = "," if sign == ";" else "."
-        rows = [f"r{i}{sign}{i}{decimal}5{sign}{(i * 7) % 11}" for i in range(400)]
-        header = sign.join(["name", "<b>x</b>", "y"])
-        self.upload(browser, tmp_path, "p.csv", "\n".join([header, *rows]))
-        browser.wait(f"{SOLVED} && document.querySelectorAll('.points circle').length === 300")
-        assert "300 of 400 rows, y along <b>x</b>" in browser.text("#file-text")
-        assert browser.run("return data.value") == "own"
-        low, high = browser.run(
-            "const xs = State.points(Playground.state).map((p) => p[0]);"
-            "return [Math.min(...xs), Math.max(...xs)]"
-        )
-        assert (low, high) == (-1, 1)
-
-    @pytest.mark.parametrize("text", ["", "a,b\n1,x\n2,y", "\x00\xff", "1\n2\n3"])
-    def test_a_file_without_points(self, visit, tmp_path, text):
-        browser = visit()
-        self.upload(browser, tmp_path, "<img src=x>.csv", text)
-        browser.wait("document.getElementById('file-text').textContent")
-        assert "no two columns of numbers" in browser.text("#file-text")
-        assert browser.run("return document.querySelectorAll('img').length") == 0
-
 
 class TestState:
     def test_a_link_shows_the_same_picture(self, visit):
-        browser = visit("#d=steps&kernel=matern32&n=40&speed=0.05&time=4&residuals=1")
+        browser = visit("#d=steps&kernel=matern32&n=40&speed=0.05&time=4&truth=0")
         assert browser.run("return [data.value, kernel.value, n.value]") == [
             "steps",
             "matern32",

@@ -30,8 +30,7 @@ const Controls = (() => {
       $(name).setAttribute("aria-valuetext", slider.text(state));
     }
     $("n").disabled = $("noise").disabled = $("redraw").disabled = state.data === "own";
-    for (const name of ["ridge", "truth", "residuals"]) $(`show-${name}`).checked = state[name];
-    $("undo").disabled = !Points.canUndo();
+    for (const name of ["ridge", "truth"]) $(`show-${name}`).checked = state[name];
   }
 
   function connect() {
@@ -42,25 +41,16 @@ const Controls = (() => {
       $(name).addEventListener("input", () =>
         Playground.change({ ...slider.changes, [name]: slider.read($(name).value) }));
     }
-    for (const name of ["ridge", "truth", "residuals"]) {
+    for (const name of ["ridge", "truth"]) {
       $(`show-${name}`).addEventListener("change", () => {
         Playground.state[name] = $(`show-${name}`).checked;
         Playground.drawAll();
         Playground.remember();
       });
     }
-    $("file").addEventListener("change", async () => {
-      const [file] = $("file").files;
-      if (file) open(file.name, await file.text());
-    });
     $("redraw").addEventListener("click", () =>
       Playground.change({ points: null, seed: Playground.state.seed + 1 }));
-    $("undo").addEventListener("click", Points.undo);
-    $("clear").addEventListener("click", () => {
-      $("file").value = "";
-      $("file-text").textContent = "";
-      Points.clear();
-    });
+    $("clear").addEventListener("click", Points.clear);
     $("reset").addEventListener("click", () => Playground.change(State.fresh()));
     $("scrub").addEventListener("input", () => {
       Playground.stop();
@@ -70,19 +60,6 @@ const Controls = (() => {
     for (const button of document.querySelectorAll("[data-step]")) {
       button.addEventListener("click", () => Story.tell(Number(button.dataset.step)));
     }
-  }
-
-  /** Show the points of a file; what is in it is only ever written as text. */
-  function open(name, text) {
-    const read = Data.fromText(text, State.MAX_POINTS);
-    if (!read) {
-      $("file-text").textContent = `${name} has no two columns of numbers.`;
-      return;
-    }
-    const { points, total, names } = read;
-    const shown = points.length < total ? `${points.length} of ${total} rows` : `${total} rows`;
-    $("file-text").textContent = `${name}: ${shown}, ${names[1]} along ${names[0]}, both scaled to −1 … 1.`;
-    Playground.change({ ...State.other("own", Playground.state), points });
   }
 
   /** Clicks and drags on a plot, as places in its units. */
@@ -107,7 +84,6 @@ const Controls = (() => {
 /** The training points: dragged, added and removed by pointer or keyboard. */
 const Points = (() => {
   const { element, number } = Plots;
-  const history = [];
   let layer = null;
   let plot = null;
   let chosen = 0;
@@ -116,22 +92,10 @@ const Points = (() => {
   let lastPress = { time: 0, index: -1 };
 
   const current = () => State.points(Playground.state).map((point) => [...point]);
-  const canUndo = () => history.length > 0;
-
-  function set(points) {
-    history.push({ points: Playground.state.points });
-    Playground.change({ points });
-  }
+  const set = (points) => Playground.change({ points });
 
   /** An empty sheet: no points, no truth, no curves. */
-  function clear() {
-    history.push({ ...Playground.state });
-    Playground.change({ ...State.other("own", Playground.state), points: [] });
-  }
-
-  function undo() {
-    if (canUndo()) Playground.change(history.pop());
-  }
+  const clear = () => Playground.change({ ...State.other("own", Playground.state), points: [] });
 
   function draw(target, points) {
     plot = target;
@@ -163,7 +127,6 @@ const Points = (() => {
       tapped = { pointer: event.pointerId, x: event.clientX, y: event.clientY };
       return;
     }
-    history.push({ points: Playground.state.points });
     held = { index, pointer: event.pointerId };
     chosen = index;
     plot.svg.setPointerCapture(event.pointerId);
@@ -174,7 +137,7 @@ const Points = (() => {
     if (held?.pointer !== event.pointerId) return;
     const points = current();
     points[held.index] = inside(plot.at(event));
-    Playground.change({ points });
+    set(points);
   }
 
   function release(event) {
@@ -239,12 +202,11 @@ const Points = (() => {
     plot.host.addEventListener("keydown", key);
   }
 
-  return { connect, draw, set, clear, undo, canUndo };
+  return { connect, draw, clear };
 })();
 
 /** Four steps that tell why the bandwidth should fall. */
 const Story = (() => {
-  const HILL = 20; // the floor at which the test error on the sine rises again
   const text = document.getElementById("story-text");
   const STEPS = [
     {
@@ -273,10 +235,6 @@ const Story = (() => {
         + "double descent. The last plot shows it; click any floor there.",
       state: () => ({ ...State.fresh("sine"), ridge: false }),
       time: (film) => film.frames - 1,
-      more: {
-        "Stop half-way, on the hill": () => Playground.change({ floor: HILL, time: Infinity }),
-        "Let it fall to zero": () => Playground.change({ floor: State.FLOORS, time: Infinity }),
-      },
     },
   ];
 
@@ -288,13 +246,6 @@ const Story = (() => {
       button.setAttribute("aria-pressed", String(Number(button.dataset.step) === index));
     }
     text.textContent = step.say;
-    document.getElementById("story-more").replaceChildren(...Object.entries(step.more ?? {}).map(([label, act]) => {
-      const button = document.createElement("button");
-      button.type = "button";
-      button.textContent = label;
-      button.addEventListener("click", act);
-      return button;
-    }));
     Playground.change(step.state());
     whenSolved(() => {
       Playground.goTo(step.time(Playground.film));

@@ -78,10 +78,6 @@ const Data = (() => {
       name: "Steps", low: -1, high: 1, n: 60, seed: 1, constant: 0.2,
       place: uniformPlace, truth: (x) => LEVELS.find(([end]) => x < end)[1],
     },
-    uneven: {
-      name: "Noise that grows to the right", low: -1, high: 1, n: 60, seed: 3, constant: 0.2,
-      place: uniformPlace, truth: sine, spread: (x) => 1 + x,
-    },
     own: {
       name: "Your own drawing", low: -1, high: 1, n: 0, seed: 0, constant: 0.2,
       place: uniformPlace, truth: null,
@@ -94,37 +90,10 @@ const Data = (() => {
     if (!set.truth) return [];
     const random = new Mersenne(seed);
     const places = Array.from({ length: n }, () => set.place(random));
-    return places.map((x) => [x, set.truth(x) + noise * (set.spread?.(x) ?? 1) * random.normal()]);
+    return places.map((x) => [x, set.truth(x) + noise * random.normal()]);
   }
 
-  /** Points of a text file: its first two columns of numbers, scaled to fit the picture. */
-  function fromText(text, most) {
-    const lines = text.split(/\r?\n/).filter((line) => line.trim());
-    const separator = [";", "\t", ","].find((sign) => lines[0]?.includes(sign)) ?? /\s+/;
-    const decimal = separator === ";" ? "," : ".";
-    const number = (cell) => (cell?.trim() ? Number(cell.trim().replace(decimal, ".")) : NaN);
-    const rows = lines.map((line) => line.split(separator));
-    const columns = [...(rows[0] ?? []).keys()].filter((i) =>
-      rows.filter((row) => Number.isFinite(number(row[i]))).length >= Math.max(2, rows.length / 2));
-    if (columns.length < 2) return null;
-    const pairs = rows.map((row) => columns.slice(0, 2).map((i) => number(row[i])))
-      .filter((pair) => pair.every(Number.isFinite));
-    const every = Math.max(1, pairs.length / most);
-    const some = Array.from({ length: Math.min(pairs.length, most) }, (_, i) => pairs[Math.floor(i * every)]);
-    const scaled = [0, 1].map((axis) => {
-      const values = some.map((pair) => pair[axis]);
-      const low = Math.min(...values);
-      const half = (Math.max(...values) - low) / 2 || 1;
-      return values.map((value) => (value - low) / half - 1);
-    });
-    const header = rows[0].some((cell) => !Number.isFinite(number(cell))) ? rows[0] : [];
-    return {
-      points: scaled[0].map((x, i) => [x, scaled[1][i]]), total: pairs.length,
-      names: columns.slice(0, 2).map((i) => header[i]?.trim() || `column ${i + 1}`),
-    };
-  }
-
-  return { SETS, draw, fromText };
+  return { SETS, draw };
 })();
 
 const State = (() => {
@@ -136,13 +105,12 @@ const State = (() => {
     const { n, seed, constant } = Data.SETS[data];
     return {
       data, n, seed, noise: 0.2, kernel: "gaussian", speed: 0.1, floor: FLOORS, constant, time: Infinity,
-      points: null, ridge: true, truth: true, residuals: false,
+      points: null, ridge: true, truth: true,
     };
   };
 
   /** Another data set, shown with the same settings. */
-  const other = (data, { kernel, speed, ridge, truth, residuals }) =>
-    ({ ...fresh(data), kernel, speed, ridge, truth, residuals });
+  const other = (data, { kernel, speed, ridge, truth }) => ({ ...fresh(data), kernel, speed, ridge, truth });
 
   const width = (state) => Data.SETS[state.data].high - Data.SETS[state.data].low;
 
@@ -159,7 +127,7 @@ const State = (() => {
     time: [0, Infinity],
   };
   const WHOLE = ["n", "seed", "floor"];
-  const SHOWN = ["ridge", "truth", "residuals"];
+  const SHOWN = ["ridge", "truth"];
 
   function toHash(state) {
     const fields = new URLSearchParams({ d: state.data });

@@ -93,31 +93,20 @@
       }
       if (mine !== asked) return; // a newer question is under way
     }
-    if (data.classes.length) tellClasses(outputs, base);
-    else tellNumber(outputs[0], base);
-  }
-
-  function tellNumber(prediction, base) {
-    const difference = prediction - base.outputs[0];
-    const sign = difference > 0 ? "+" : "";
-    $("what-if-answer").textContent = format(prediction);
-    $("what-if-difference").textContent = changes.size
-      ? `${sign}${format(difference)} against the unchanged row (${format(base.outputs[0])}), whose ${data.target} was ${base.actual}`
-      : `unchanged row; true ${data.target}: ${base.actual}`;
+    tell(outputs, base);
   }
 
   const likeliest = (outputs) => outputs.indexOf(Math.max(...outputs));
+  const answerOf = (outputs) => (data.classes.length ? data.classes[likeliest(outputs)] : format(outputs[0]));
 
-  function tellClasses(outputs, base) {
-    const before = likeliest(base.outputs);
-    $("what-if-answer").textContent = data.classes[likeliest(outputs)];
+  function tell(outputs, base) {
+    $("what-if-answer").textContent = answerOf(outputs);
     [...$("what-if-classes").children].forEach((line, i) => {
       line.querySelector("b").textContent = outputs[i].toFixed(3);
       line.querySelector("i").style.width = `${100 * outputs[i]}%`;
     });
-    $("what-if-difference").textContent = changes.size
-      ? `unchanged row: ${data.classes[before]} (${base.outputs[before].toFixed(3)}); true ${data.target}: ${base.actual}`
-      : `unchanged row; true ${data.target}: ${base.actual}`;
+    const before = changes.size ? `unchanged row: ${answerOf(base.outputs)}` : "unchanged row";
+    $("what-if-difference").textContent = `${before}; true ${data.target}: ${base.actual}`;
   }
 
   build();

@@ -2,7 +2,7 @@
 // What the playground shows of a run: the model at many moments, ridge regression beside it, and
 // the errors of every floor. All of it is computed in workers, so that the page never waits.
 const Film = (() => {
-  const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow, solveRidge } = Krylov;
+  const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow } = Krylov;
   const { Front, run, scaled, limitsOf, ruleOf } = Solver;
   const R2_STEP = 0.01;
   const TIMES_PER_DECADE = 12;
@@ -140,7 +140,7 @@ const Film = (() => {
 
   /** The test R² of ridge regression at a floor. */
   function ridgeAt({ x, kernel, grid, truth }, floor, residual, scale, offset) {
-    const coefficients = solveRidge(kernelMatrix(kernel, x, x, floor), PENALTY, residual);
+    const [coefficients] = spectrum(kernel, x, floor, residual).apply((value) => 1 / (value + PENALTY));
     const curve = product(kernelMatrix(kernel, grid, x, floor), coefficients).map((v) => offset + scale * v);
     return r2Of(truth, curve);
   }

@@ -218,26 +218,5 @@ const Krylov = (() => {
     return x > 1e-300 ? -Math.expm1(-x) / eigenvalue : time;
   }
 
-  /** (K + penalty)⁻¹ right, by Cholesky's factor. */
-  function solveRidge(K, penalty, right) {
-    const n = right.length;
-    const L = Float64Array.from(K);
-    const z = Float64Array.from(right);
-    for (let i = 0; i < n; i++) {
-      for (let j = 0; j <= i; j++) {
-        let sum = L[i * n + j] + (i === j ? penalty : 0);
-        for (let k = 0; k < j; k++) sum -= L[i * n + k] * L[j * n + k];
-        L[i * n + j] = i === j ? Math.sqrt(Math.max(sum, 1e-300)) : sum / L[j * n + j];
-      }
-      for (let k = 0; k < i; k++) z[i] -= L[i * n + k] * z[k];
-      z[i] /= L[i * n + i];
-    }
-    for (let i = n - 1; i >= 0; i--) {
-      for (let k = i + 1; k < n; k++) z[i] -= L[k * n + i] * z[k];
-      z[i] /= L[i * n + i];
-    }
-    return z;
-  }
-
-  return { EPSILON, TOLERANCE, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow, solveRidge };
+  return { EPSILON, TOLERANCE, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow };
 })();

@@ -6,6 +6,7 @@ const Playground = (() => {
   const FIRST_LOOK = 9; // when the first data set's wave is learned and its noise not yet
   const LONG = 60; // training times beyond are drawn on a log axis
   const SWEEP_AFTER = 250; // milliseconds of quiet before the floors are computed
+  const PLAY_TIME = 5000; // milliseconds
   const $ = (id) => document.getElementById(id);
 
   const state = State.fromHash(location.hash);
@@ -146,7 +147,6 @@ const Playground = (() => {
     plot.axes({ low: set.low - room, high: set.high + room }, { low: low - 0.06 * (high - low), high: high + 0.06 * (high - low) });
     const places = gridOf(set);
     plot.line("truth", "truth dashed", places, set.truth && state.truth ? places.map(set.truth) : []);
-    plot.path("stems", "stem", "");
     plot.path("spikes", "line a spike", "");
     plot.line("ridge", "b", [], []);
     plot.line("curve", "a", [], []);
@@ -202,32 +202,27 @@ const Playground = (() => {
     const places = gridOf(Data.SETS[state.data]);
     plots.model.line("ridge", "b", state.ridge ? places : [], film.ridgeCurve[frame]);
     plots.model.line("curve", "a", places, film.curve[frame]);
-    drawStems();
+    drawSpikes();
     const time = Math.max(film.time[frame], plots.r2.x.low);
     for (const name of ["bandwidth", "r2", "speed"]) plots[name].rule("cursor", "cursor", { x: time });
-    plots.bandwidth.dot("dot", "dot a solid", time, film.bandwidth[frame] || plots.bandwidth.y.low);
     $("now").textContent = nowText();
     $("scrub").setAttribute("aria-valuetext", $("now").textContent);
   }
 
-  /** Residuals, and the spikes near bandwidth zero: there f moves at the training points alone,
-   * which is too narrow for the curve. */
-  function drawStems() {
+  /** The spikes near bandwidth zero: there f moves at the training points alone, which is too narrow
+   * for the curve. */
+  function drawSpikes() {
     const plot = plots.model;
     const set = Data.SETS[state.data];
-    let stems = "";
-    let spikes = "";
-    State.points(state).forEach(([x, y], i) => {
+    const spikes = State.points(state).map(([x, y], i) => {
       const place = ((x - set.low) / (set.high - set.low)) * (GRID - 1);
       const left = Math.min(Math.max(Math.floor(place), 0), GRID - 2);
       const [a, b] = film.curve[frame].slice(left, left + 2);
       const beside = plot.py(a + (place - left) * (b - a));
       const there = plot.py(y - film.residual[frame][i]);
-      stems += `M${plot.px(x)} ${plot.py(y)}V${there}`;
-      if (Math.abs(beside - there) > 2) spikes += `M${plot.px(x)} ${beside}V${there}`;
+      return Math.abs(beside - there) > 2 ? `M${plot.px(x)} ${beside}V${there}` : "";
     });
-    plot.path("stems", "stem", state.residuals ? stems : "");
-    plot.path("spikes", "line a spike", spikes);
+    plot.path("spikes", "line a spike", spikes.join(""));
   }
 
   function nowText() {
@@ -258,7 +253,7 @@ const Playground = (() => {
     $("play").textContent = "Play";
   }
 
-  function play(milliseconds = 5000) {
+  function play() {
     if (!film) return;
     if (frame >= film.frames - 1) frame = 0;
     const from = frame;
@@ -266,7 +261,7 @@ const Playground = (() => {
     $("play").textContent = "Pause";
     const tick = (now) => {
       start ??= now;
-      goTo(from + (film.frames * (now - start)) / milliseconds);
+      goTo(from + (film.frames * (now - start)) / PLAY_TIME);
       if (frame >= film.frames - 1) stop();
       else timer = requestAnimationFrame(tick);
     };

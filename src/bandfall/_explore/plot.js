@@ -179,13 +179,6 @@ const Plots = (() => {
         : `M${this.px(x)} ${this.top}V${this.bottom}`;
       this.path(name, style, d);
     }
-
-    dot(name, style, x, y) {
-      if (!this.paths.has(name)) this.paths.set(name, element("circle", { class: style, r: 5 }, this.marks));
-      const dot = this.paths.get(name);
-      dot.setAttribute("cx", this.px(x));
-      dot.setAttribute("cy", this.py(y));
-    }
   }
 
   return { Plot, element, number };

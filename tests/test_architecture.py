@@ -84,7 +84,7 @@ BUDGET = {
     "_targets": 941,
     "datasets": 735,
     "demo": 670,
-    "descent": 2938,
+    "descent": 2460,
     "kernels": 750,
     "neural": 1158,
     "plotting": 810,

@@ -132,14 +132,14 @@ def test_a_loop_of_fits_ends(monkeypatch):
 @pytest.mark.parametrize("solver", ["flow", Euler(step_size=0.01)])
 def test_a_single_path_keeps_its_complete_stages(monkeypatch, solver):
     """Pressed in the middle of a step, with some stages before it."""
-    original, calls = TrainingFront.move_to, itertools.count()
+    original, calls = TrainingFront._move_to, itertools.count()
 
     def pressed(front, residual, time):
         if next(calls) == 20:
             os.kill(os.getpid(), signal.SIGINT)
         original(front, residual, time)
 
-    monkeypatch.setattr(TrainingFront, "move_to", pressed)
+    monkeypatch.setattr(TrainingFront, "_move_to", pressed)
     model = interrupted(KernelDescentRegressor(solver=solver), X, Y)
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_) >= 1

@@ -3,17 +3,16 @@ A schedule of your own
 ======================
 
 The paper shrinks the bandwidth when R² rises too slowly. To use another rule, write an object with
-four members.
+three members.
 """
 
-import math
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from bandfall.datasets import make_sine
-from bandfall.descent import Flow, Geometric, MinimumSpeed, Stopping, fit_path
+from bandfall.descent import Flow, MinimumSpeed, Stopping, fit_path
 from bandfall.kernels import get_kernel
 
 X, y, X_new, y_new = make_sine(random_state=8)
@@ -42,17 +41,12 @@ class Halving:
         """Speed below which that bandwidth is given up."""
         return self.min_speed if bandwidth > self.floor else 0.0
 
-    def span(self, front):
-        """How long it may stay, whatever happens."""
-        return math.inf
-
 
 # %%
-# Compare three schedules with the same kernel, solver and stopping rule.
+# Compare both schedules with the same kernel, solver and stopping rule.
 
 schedules = {
     "the paper's": MinimumSpeed(min_speed=0.1, shrink=0.1),
-    "geometric": Geometric(half_life=2.0, start=2.0, floor=0.01),
     "halving": Halving(min_speed=0.1),
 }
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")

@@ -9,10 +9,10 @@ from numpy.testing import assert_allclose
 import reference
 from bandfall import KernelDescentRegressor
 from bandfall._products import BlockedOperator, DenseOperator
-from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
+from bandfall.descent import Euler, Flow, Status, Stopping, fit_path
 from bandfall.descent import _flow as flow
 from bandfall.descent._front import TrainingFront
-from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
+from bandfall.descent._schedules import Constant, MinimumSpeed
 from bandfall.kernels._kernel import KERNELS, get_kernel
 from problems import problem, problems
 
@@ -131,29 +131,6 @@ def test_small_krylov_spaces_only_cost_restarts():
     assert_allclose(narrow.evaluate(X_new), wide.evaluate(X_new), atol=1e-4 * y.std())
 
 
-@pytest.mark.parametrize("limits", [{"max_r2": 0.5}, {"max_r2": 0.97}, {"max_time": 0.7}])
-@pytest.mark.parametrize("solver", [Flow(), Euler(0.01)])
-def test_resume_equals_one_run(limits, solver):
-    X, y, X_new = problem(n=60)
-    schedule = MinimumSpeed(0.1, 0.05)
-    part = train(X, y, solver, schedule, stopping=Stopping(**limits))
-    resumed = resume_path(part, schedule=schedule, stopping=Stopping())
-    whole = train(X, y, solver, schedule)
-    assert_allclose(resumed.evaluate(X_new), whole.evaluate(X_new), atol=1e-6 * y.std())
-    assert_allclose(resumed.time, whole.time, rtol=1e-6)
-    assert_allclose(resumed.log.duration.sum(), resumed.time, rtol=1e-9)
-
-
-@pytest.mark.parametrize("solver", [Flow(), Euler(0.01)])
-@pytest.mark.parametrize("floor", [0.5, 100.0])
-def test_resume_to_a_lower_floor_equals_one_run(solver, floor):
-    X, y, X_new = problem(n=40)
-    part = train(X, y, solver, MinimumSpeed(0.1, 0.05, floor), stopping=Stopping(max_time=3.0))
-    resumed = resume_path(part, schedule=MinimumSpeed(0.1, 0.05), stopping=Stopping())
-    whole = train(X, y, solver, MinimumSpeed(0.1, 0.05))
-    assert_allclose(resumed.evaluate(X_new), whole.evaluate(X_new), atol=1e-6 * y.std())
-
-
 def test_watcher_sees_every_stage_and_can_stop():
     X, y, X_new = problem(n=40)
     seen = []
@@ -167,9 +144,6 @@ def test_watcher_sees_every_stage_and_can_stop():
     assert len(seen) == len(path)
     assert [r2 for r2, _ in seen] == sorted(r2 for r2, _ in seen)
     assert_allclose(seen[-1][1].evaluate(X_new), path.evaluate(X_new))
-    resumed = resume_path(path, schedule=MinimumSpeed(0.1, 0.1), stopping=Stopping())
-    whole = train(X, y, Flow(), MinimumSpeed(0.1, 0.1))
-    assert_allclose(resumed.evaluate(X_new), whole.evaluate(X_new), atol=1e-9)
 
 
 def test_several_targets_are_a_block():
@@ -210,30 +184,6 @@ def test_blocked_operator_gives_the_same_model():
     assert_allclose(blocked.predict(X_new), dense.predict(X_new), atol=1e-7)
     front = TrainingFront(BlockedOperator(X, GAUSSIAN), y[:, None], 0.0, 1.0)
     assert front.speed(1.0) > 0
-
-
-def test_geometric_schedule_in_both_solvers():
-    X, y, X_new = problem(n=40)
-    schedule = Geometric(half_life=0.5, start=4.0, floor=0.1, ratio=1.02)
-    stopping = Stopping(max_r2=np.inf, max_time=3.0)
-    flow = train(X, y, Flow(), schedule, stopping=stopping, bandwidth=4.0)
-    euler = train(X, y, Euler(1e-3), schedule, stopping=stopping, bandwidth=4.0)
-    assert_allclose(flow.evaluate(X_new), euler.evaluate(X_new), atol=0.02 * y.std())
-    assert flow.bandwidths.min() == 0.1
-
-
-def test_small_spaces_keep_to_the_spans_of_a_schedule():
-    """A stage that takes several spaces ends when its span is over, not before."""
-    X, y, X_new = problem(n=60)
-    schedule = Geometric(half_life=2.0, start=4.0, floor=0.1, ratio=1.5)
-    stopping = Stopping(max_r2=np.inf, max_time=10.0)
-    kernel = get_kernel("matern12")
-    options = {"kernel": kernel, "stopping": stopping, "bandwidth": 4.0}
-    wide = train(X, y, Flow(), schedule, **options)
-    narrow = train(X, y, Flow(max_dimension=3), schedule, **options)
-    assert len(narrow.log) > len(wide.log)
-    assert_allclose(narrow.durations, wide.durations, rtol=1e-9)
-    assert_allclose(narrow.evaluate(X_new), wide.evaluate(X_new), atol=1e-5 * y.std())
 
 
 def test_thousand_rows_need_few_products():
@@ -314,7 +264,6 @@ def test_a_wide_floor_in_float32_ends():
     X = rng.normal(size=(300, 3)).astype(np.float32)
     y = (np.sin(2 * X[:, :1]) + X[:, 1:2] * X[:, 2:]).astype(np.float32)
     y += 0.1 * rng.normal(size=y.shape).astype(np.float32)
-    stopping = Stopping(max_iter=1000)
-    path = train(X, y, Flow(), MinimumSpeed(0.1, 0.1, 1.0), stopping=stopping)
+    path = train(X, y, Flow(max_iter=1000), MinimumSpeed(0.1, 0.1, 1.0))
     assert path.status is Status.STALLED
     assert path.r2 > 0.99

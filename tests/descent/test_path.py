@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from bandfall import KernelDescentRegressor
 from bandfall._products import HOST
-from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path, rewind_path
+from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, rewind_path
 from bandfall.descent._euler import StepSizeWarning
 from bandfall.descent._fit import _check_sums
 from bandfall.descent._schedules import MinimumSpeed
@@ -122,23 +122,11 @@ def test_truncation_at_an_r2_is_a_fit_stopped_there(solver, data, r2):
     assert_same_state(cut, stopped, 1e-5 if solver == "flow" else 1e-9)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@given(problems(), st.floats(0.05, 0.95))
-def test_training_a_truncated_path_on_is_one_run(solver, data, share):
-    X, y, _ = data
-    whole = descend(X, y, solver=solver)
-    n_steps = round(share * whole.time / 0.01)
-    cut = whole.truncate(time=0.01 * n_steps if solver == "euler" else share * whole.time)
-    resumed = resume_path(cut, schedule=whole.schedule, stopping=Stopping())
-    assert resumed.status is Status.R2_REACHED
-    assert_same_state(resumed, whole, 1e-5 if solver == "flow" else 1e-7)
-
-
 def test_rewinding_gives_the_stages_before(path):
     for n_stages in (0, 1, len(path) - 1, len(path)):
         rewound = rewind_path(path, n_stages)
         for mine, theirs in zip(rewound.stages, path.stages[:n_stages], strict=True):
-            assert vars(mine) == {**vars(theirs), "coefficients": mine.coefficients}
+            assert mine._replace(coefficients=0) == theirs._replace(coefficients=0)
             assert_array_equal(mine.coefficients, theirs.coefficients)
         staged = path.evaluate_staged(path.X)
         expected = staged[n_stages - 1] if n_stages else np.broadcast_to(path.offset, (30, 1))
@@ -224,12 +212,6 @@ def test_every_status_explains_itself():
     assert all(status.explanation for status in Status)
 
 
-def test_resuming_a_constant_target_changes_nothing():
-    X, y, _ = problem()
-    path = descend(X, np.ones_like(y))
-    assert resume_path(path, schedule=MinimumSpeed(0.1), stopping=Stopping()) is path
-
-
 def test_the_mean_of_a_million_rows_in_float32():
     """NumPy adds along columns one by one: 0.101 in place of 0.1."""
     y = np.full((1_000_000, 2), 0.1, np.float32)
@@ -275,11 +257,11 @@ def test_rounding_of_a_slow_path_is_no_fault_of_a_device(min_speed, rounding):
         X,
         y - y.mean(axis=0),
         get_kernel("gaussian"),
-        solver=Flow(tolerance=1e-2),
+        solver=Flow(tolerance=1e-2, max_iter=300),
         schedule=MinimumSpeed(min_speed, 0.5),
-        stopping=Stopping(max_r2=0.999, max_iter=300),
+        stopping=Stopping(max_r2=0.999),
     )
     wrong = path.residual + np.float32([0.0, 0.07 * rare.std()])
     others = path.replace(residual=wrong)
     with nullcontext() if rounding else pytest.raises(RuntimeError, match="do not agree"):
-        _check_sums(path.truncate(time=0.0), others, HOST)
+        _check_sums(others, HOST)

@@ -4,15 +4,15 @@ import math
 
 import pytest
 
-from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
+from bandfall.descent._schedules import Constant, MinimumSpeed
 
 
 class FakeFront:
     """A front with a given speed curve; counts how often it is asked."""
 
-    def __init__(self, speed, bandwidth=1.0, limit=0.0, ceiling=math.inf, time=0.0):
+    def __init__(self, speed, bandwidth=1.0, limit=0.0, ceiling=math.inf):
         self._speed, self._limit, self._ceiling = speed, limit, ceiling
-        self.bandwidth, self.time = bandwidth, time
+        self.bandwidth = bandwidth
         self.asked = []
 
     def speed(self, bandwidth):
@@ -69,20 +69,6 @@ def test_thresholds():
 def test_constant_never_changes():
     front = FakeFront(lambda s: 0.0)
     assert Constant().next_bandwidth(front) == 1.0
-    assert Constant().span(front) == math.inf
-
-
-def test_geometric_halves_by_its_half_life():
-    schedule = Geometric(half_life=2.0, start=8.0, floor=0.5, ratio=2**0.25)
-    for time, expected in [(0.0, 8.0), (2.0, 4.0), (4.0, 2.0), (100.0, 0.5)]:
-        front = FakeFront(lambda s: 0.0, time=time)
-        assert schedule.next_bandwidth(front) == pytest.approx(expected)
-        assert schedule.span(front) == pytest.approx(0.5)
-
-
-def test_geometric_ends_at_zero_instead_of_overflowing():
-    schedule = Geometric(half_life=0.1, start=8.0)
-    assert schedule.next_bandwidth(FakeFront(lambda s: 0.0, time=1e6)) == 0.0
 
 
 def test_infinite_bandwidth_is_not_searched_from():

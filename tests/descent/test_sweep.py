@@ -186,7 +186,7 @@ def test_constant_target():
         ({"max_r2": 2.0}, ValueError, "max_r2"),
         ({"max_time": "long"}, TypeError, "max_time"),
         ({"solver": Euler(1e-20)}, ValueError, "solver=Euler.*at least 1e-08"),
-        ({"solver": 3}, TypeError, "solver=3"),
+        ({"solver": 3}, ValueError, "solver=3"),
         ({"steps": 7}, TypeError, "unexpected keyword argument 'steps'"),
         ({"backend": NumpyBackend(10)}, MemoryError, "memory_budget"),
     ],

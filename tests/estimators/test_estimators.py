@@ -22,7 +22,7 @@ from bandfall import (
     load_model,
 )
 from bandfall.datasets import load_cpu
-from bandfall.descent import Flow, Geometric, Stopping, fit_path
+from bandfall.descent import Flow, MinimumSpeed, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from problems import problem, problems, seeds
 from shared_files import data_directory
@@ -109,7 +109,7 @@ def test_scaling_and_shifting_y_scales_and_shifts_predictions(data, factor, shif
 
 def test_a_schedule_of_the_users_own(tmp_path):
     X, y = np.linspace(0, 3, 40)[:, None], np.sin(np.linspace(0, 9, 40))
-    schedule = Geometric(half_life=1.0, start=3.0, floor=0.2)
+    schedule = MinimumSpeed(0.2, 0.3, floor=0.2)
     model = KernelDescentRegressor(schedule=schedule, bandwidth=3.0, max_time=20.0).fit(X, y)
     path = fit_path(
         X,

@@ -130,9 +130,7 @@ class KernelDescentRegressor(KernelRegressor):
     min_bandwidth: NotNegative = 0.0
     max_r2: R2 = 0.999
     max_time: Annotated[float | None, number(0, closed="right"), None] = None
-    schedule: Annotated[
-        Schedule | None, HasMethods(["next_bandwidth", "threshold", "span"]), None
-    ] = None
+    schedule: Annotated[Schedule | None, HasMethods(["next_bandwidth", "threshold"]), None] = None
     solver: Annotated[str | Solver, StrOptions({"flow", "euler"}), HasMethods("run")] = "flow"
     validation_fraction: Annotated[float | None, number(0, 1, closed="neither"), None] = None
     random_state: Seed = None

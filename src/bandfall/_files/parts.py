@@ -26,10 +26,10 @@ from bandfall._products.device import for_any_machine
 from bandfall._targets import Classes, Numbers, Target
 from bandfall._targets.links import Link
 from bandfall._typing import Estimator, State
-from bandfall.descent import Euler, Flow, Log, Path, Plan
+from bandfall.descent import Euler, Flow, Log, Path
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
-from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
+from bandfall.descent._schedules import Constant, MinimumSpeed
 from bandfall.descent._sum import KernelSum
 from bandfall.tables import Schema, TableEncoder
 from bandfall.tables._categories import OneHot, TargetMean, TargetMeanAndSize
@@ -114,13 +114,8 @@ def _check_path(path: Path) -> None:
     shapes("y", path.y, "n k")
     if path.X.dtype != path.residual.dtype:
         raise ValueError("its arrays have different dtypes")
-    for value, members in (
-        (path.solver, ("run",)),
-        (path.schedule, ("floor", "next_bandwidth", "threshold", "span")),
-    ):
-        if value is not None and not all(hasattr(value, member) for member in members):
-            raise TypeError(f"{type(value).__name__} lacks one of {', '.join(members)}")
-    check_number("start_bandwidth", path.start_bandwidth or 0.0, 0.0)
+    if path.solver is not None and not hasattr(path.solver, "run"):
+        raise TypeError(f"{type(path.solver).__name__} is no solver")
 
 
 def _check_log(log: Log) -> None:
@@ -177,7 +172,7 @@ for _part, _check in _CHECKS.items():
     register_dataclass(_part, _check)
 # These check their fields when they are made.
 for _part in (
-    *(Plan, Flow, Euler, Constant, Geometric, MinimumSpeed, Candidate, Member, Link, Numbers),
+    *(Flow, Euler, Constant, MinimumSpeed, Candidate, Member, Link, Numbers),
     *(Classes, Intervals, FittedEncoding, Schema, Reading, Cycles, PairMean),
     *(OneHot, TargetMean, TargetMeanAndSize, *NUMBERS.values()),
 ):

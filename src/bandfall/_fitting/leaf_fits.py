@@ -170,7 +170,6 @@ def path_of_leaves(
         weights=weights,
         y=y.astype(X.dtype),
         n_products=sum(one.n_products for one in paths),
-        n_evaluations=sum(one.n_evaluations for one in paths),
     )
     return replace(path, r2=path.r2_of(path.residual))
 

@@ -296,4 +296,4 @@ def as_codes(outputs: np.ndarray, trial: Trial, target: ClassTarget | None) -> n
 
 def _ended(path: Path, **changes: Any) -> Path:
     """A changed path, which cannot be trained further."""
-    return path.replace(**changes, solver=None, schedule=None, plan=None)
+    return path.replace(**changes, solver=None)

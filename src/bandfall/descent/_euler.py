@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
@@ -35,11 +34,10 @@ from bandfall._products import KernelOperator, largest_eigenvalue
 from bandfall._products.base import BOUND_PRODUCTS
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import Decay
-from bandfall.descent._schedules import Schedule, asked
+from bandfall.descent._schedules import Schedule
 from bandfall.descent._stopping import (
     HORIZON,
     STALL_SPEED,
-    Patience,
     Rest,
     Status,
     Stopping,
@@ -83,11 +81,10 @@ class Euler:
     def run(self, front: TrainingFront, schedule: Schedule, stopping: Stopping) -> Status:
         """Train from `front` until `stopping`."""
         stage_bandwidth, stage_step, lowered = math.nan, self.step_size, False
-        n_iter, patience = count(), Patience()
-        while True:  # line 3
-            if status := front.ended(stopping, next(n_iter)):  # line 13
+        for _ in range(self.max_iter):  # line 3
+            if status := front.ended(stopping):  # line 13
                 return status
-            bandwidth = asked(schedule, "next_bandwidth", front)  # lines 4–10
+            bandwidth = schedule.next_bandwidth(front)  # lines 4–10
             speed = front.speed(bandwidth)
             if bandwidth <= schedule.floor and speed < STALL_SPEED:
                 return Status.STALLED
@@ -102,8 +99,7 @@ class Euler:
             # Line 11, Equation 1: f̂ ← f̂ + Δt K r, for r and for the coefficients of f̂ elsewhere.
             residual = front.residual - step * front.velocity(bandwidth)
             front.step(step * front.residual, residual, time, step, step_size=step)  # line 12
-            if patience.is_over(bandwidth, step, speed) and math.isinf(schedule.span(front)):
-                return Status.STALLED
+        return front.ended(stopping) or Status.ITERATION_LIMIT
 
     def hold(
         self,

@@ -1,9 +1,8 @@
-"""The driver: trains a Path on rows and targets, continues it, and cuts it back."""
+"""The driver: trains a Path on rows and targets, and cuts it back."""
 
 from __future__ import annotations
 
 import math
-import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Protocol
@@ -15,7 +14,7 @@ from bandfall._typing import Weights
 from bandfall.descent._euler import Euler
 from bandfall.descent._flow import Flow
 from bandfall.descent._front import TrainingFront, Watcher
-from bandfall.descent._path import Log, Path, Plan, column_means, column_norms, column_units
+from bandfall.descent._path import Log, Path, column_means, column_norms, column_units
 from bandfall.descent._schedules import MIN_SHRINK, Constant, Schedule
 from bandfall.descent._stopping import Rest, Status, Stopping
 from bandfall.descent._sum import KernelSum
@@ -83,20 +82,19 @@ def fit_path(
         An existing operator for the rows of X.
     watcher : callable (TrainingFront) -> bool, optional
         Called after every stage; True ends training.
-
-    Returns
-    -------
-    Path
     """
+    offset = column_means(y, weights)
+    scale = column_norms(y, offset, weights)
+    none = np.zeros(0)
     opened = (
         operator_over(backend, X, kernel, n_columns=y.shape[1])
         if operator is None
         else nullcontext(operator)
     )
-    offset = column_means(y, weights)
-    scale = column_norms(y, offset, weights)
-    none = np.zeros(0)
     with opened as operator:
+        if bandwidth is None:
+            floor = schedule.floor if math.isfinite(schedule.floor) else 0.0
+            bandwidth = max(operator.max_distance(), floor)
         start = Path(
             model=KernelSum(X, kernel, none, np.zeros((0, *y.shape), X.dtype), offset),
             starts=none,
@@ -109,58 +107,34 @@ def fit_path(
             time=0.0,
             r2=0.0,
             status=Status.CONSTANT_TARGET,
-            bandwidth=_start(bandwidth, schedule.floor, operator),
+            bandwidth=bandwidth,
             weights=weights,
             solver=solver,
-            schedule=schedule,
             y=y,
-            start_bandwidth=bandwidth,
         )
         if not np.any(scale > 0):
             return start.replace(r2=1.0)
-        return _trained(start, schedule, stopping, backend, operator, watcher)
-
-
-def resume_path(
-    path: Path,
-    *,
-    schedule: Schedule,
-    stopping: Stopping,
-    backend: Backend = HOST,
-    watcher: Watcher | None = None,
-) -> Path:
-    """Train a path further: to a higher R², a lower floor or more time; equal to one run.
-
-    With a lower floor, training goes back to the moment at which the old floor was reached.
-    """
-    _solver_of(path)  # raises if there is none, even for a target that does not vary
-    if not np.any(path.scale > 0):
-        return path
-    n_columns = path.residual.shape[1]
-    with operator_over(backend, path.X, path.kernel, n_columns=n_columns) as operator:
-        return _trained(path, schedule, stopping, backend, operator, watcher)
+        path = _trained(start, solver, schedule, stopping, backend, operator, watcher)
+    if not backend.trusted:
+        _check_sums(path, backend)
+    return path
 
 
 def _trained(
     path: Path,
+    solver: Solver,
     schedule: Schedule,
     stopping: Stopping,
     backend: Backend,
     operator: KernelOperator,
-    watcher: Watcher | None,
+    watcher: Watcher | None = None,
 ) -> Path:
-    """Continue the training of a path whose target varies."""
-    solver = _solver_of(path)
-    if stopping.max_iter is None:
-        stopping = replace(stopping, max_iter=solver.max_iter)
-    if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
-        path = _before_floor(path, schedule.floor, operator, backend)
+    """Train a path on from its end."""
     if path.weights is not None:
         operator = WeightedOperator(operator, path.weights)
     front, units = front_at_end(path, operator)
     root, dtype = _root_weights(path.weights), path.residual.dtype
     to_units = (root * units).astype(dtype)
-    n_evaluations = operator.n_evaluations
 
     def assemble(front: TrainingFront, status: Status) -> Path:
         stages, log = front.record()
@@ -177,74 +151,24 @@ def _trained(
             r2=front.r2,
             status=status,
             bandwidth=front.bandwidth,
-            plan=front.plan,
-            schedule=schedule,
             n_products=path.n_products + front.n_products,
-            n_evaluations=path.n_evaluations + operator.n_evaluations - n_evaluations,
         )
 
     front.watcher, front.assemble = watcher, assemble
     # OpenBLAS may raise flags for unused lanes although the sums are right.
     with backend.threads(len(path.X)), np.errstate(invalid="ignore"):
-        status = solver.run(front, schedule, stopping)
-    trained = assemble(front, status)
-    if not backend.trusted:
-        _check_sums(path, trained, backend)
-    return trained
-
-
-def _check_sums(before: Path, after: Path, backend: Backend) -> None:
-    """Raise an error if the stages of a path do not explain the change of its residual.
-
-    Products and predictions are computed differently, so comparing them detects a faulty device.
-    Differences that rounding explains are allowed: slow paths add and subtract large numbers.
-    """
-    gaps = _gaps(after, len(before), before.residual, backend)
-    rounding = 10.0 * _rounding_units(after, len(before))
-    if not np.all(gaps <= np.maximum(0.05, rounding)):  # standard deviations of the target
-        raise RuntimeError(
-            f"{backend!r} returned sums that do not agree with each other (they differ by "
-            f"{gaps.max():.2g} standard deviations of the target); fit again, or compute with NumPy"
-        )
-
-
-def rounding_gap(path: Path, backend: Backend = HOST) -> float:
-    """Root mean square difference between the residual of a path and that of its predictions.
-
-    In standard deviations of the target; 0 if the coefficients are too small for one.
-    """
-    if not len(path) or _rounding_units(path).max() < 0.02:  # not worth measuring
-        return 0.0
-    return float(_gaps(path, 0, path.y - path.offset, backend).max())
-
-
-def _gaps(path: Path, n_before: int, residual: np.ndarray, backend: Backend) -> np.ndarray:
-    """Gap between the sum of later stages and the fall of `residual`, at a few rows, by column."""
-    n = len(path.X)
-    rows = np.linspace(0, n - 1, min(n, 256)).astype(int)
-    new = path.undivided.part(slice(n_before, None))
-    explained = new.evaluate(path.X[rows], backend=backend)
-    changed = residual[rows] - path.residual[rows]
-    return np.sqrt((((explained - changed) / _deviations(path)) ** 2).mean(axis=0))
-
-
-def _rounding_units(path: Path, n_before: int = 0) -> np.ndarray:
-    """Rounding unit of the coefficients of all later stages, for each column."""
-    coefficients = path.coefficients[n_before:] / _deviations(path)
-    return np.finfo(path.X.dtype).eps * np.sqrt((coefficients**2).sum(axis=(0, 1)))
-
-
-def _deviations(path: Path) -> np.ndarray:
-    """Standard deviation of each column of the target; ∞ if it is constant."""
-    total_weight = float(len(path.X) if path.weights is None else path.weights.sum())
-    return np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(total_weight)
+        return assemble(front, solver.run(front, schedule, stopping))
 
 
 def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:
     """The final state of a path, and the units by which its targets were divided."""
     units = column_units(path.scale)
     residual = operator.array(_root_weights(path.weights) * path.residual / units)
-    return TrainingFront(operator, residual, path.time, path.bandwidth, path.plan), units
+    return TrainingFront(operator, residual, path.time, path.bandwidth), units
+
+
+def _root_weights(weights: Weights) -> np.ndarray | float:
+    return 1.0 if weights is None else np.sqrt(weights)[:, None]
 
 
 def truncate_path(
@@ -253,30 +177,27 @@ def truncate_path(
     """See `Path.truncate`."""
     if (time is None) == (r2 is None):
         raise ValueError("give exactly one of time and r2")
-    if time is not None and not time >= 0:
-        raise ValueError(f"time={time!r} must be at least 0")
-    if r2 is not None and not 0 <= r2 <= 1:
-        raise ValueError(f"r2={r2!r} must be between 0 and 1")
+    if not (r2 is None or 0 <= r2 <= 1) or not (time is None or time >= 0):
+        raise ValueError(f"time={time!r} must be at least 0, and r2={r2!r} in [0, 1]")
     max_r2, max_time = math.inf if r2 is None else r2, math.inf if time is None else time
     beyond = max_time >= path.time if r2 is None else max_r2 > path.r2
     if beyond or not len(path):
         return path
+    solver = path.solver
+    if solver is None:
+        raise ValueError("a path that is compressed or has several leaves cannot be truncated")
     if r2 is None:
         starts, limit = path.starts, max_time
     else:
         starts, limit = np.append(0.0, path.stage_r2[:-1]), max_r2
     cut = max(0, int(np.searchsorted(starts, limit)) - 1)  # the last stage that starts before
-    stage, solver = path.stages[cut], _solver_of(path)
+    stage = path.stages[cut]
     if stage.step_size is not None:
         solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
-    before = rewind_path(path, cut, backend).replace(
-        bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
-    )
-    stopping = Stopping(max_r2, max_time, max_iter=sys.maxsize)  # it has been trained before
-    cut_path = resume_path(before, schedule=Constant(), stopping=stopping, backend=backend)
-    # If training is resumed, the stage ends where it ended before.
-    plan = Plan(start=stage.time, end=stage.time + stage.duration)
-    return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
+    before = rewind_path(path, cut, backend).replace(bandwidth=stage.bandwidth)
+    stopping, n_columns = Stopping(max_r2, max_time), path.residual.shape[1]
+    with operator_over(backend, path.X, path.kernel, n_columns=n_columns) as operator:
+        return _trained(before, solver, Constant(), stopping, backend, operator)
 
 
 def rewind_path(path: Path, n_stages: int, backend: Backend = HOST) -> Path:
@@ -298,54 +219,59 @@ def rewind_path(path: Path, n_stages: int, backend: Backend = HOST) -> Path:
         time=start,
         r2=float(path.stage_r2[n_stages - 1]) if n_stages else 0.0,
         bandwidth=float(path.bandwidths[max(0, n_stages - 1)]),
-        plan=Plan(start=start),
     )
 
 
-def _before_floor(path: Path, floor: float, operator: KernelOperator, backend: Backend) -> Path:
-    """The path up to the moment at which the old floor was reached."""
-    old_floor = path.schedule.floor  # type: ignore[union-attr]
-    reached = np.flatnonzero(path.bandwidths <= old_floor)
-    if not len(reached):
-        return path
-    rewound = rewind_path(path, int(reached[0]), backend)
-    if len(rewound):
-        return rewound
-    return rewound.replace(bandwidth=_start(path.start_bandwidth, floor, operator))
+def _check_sums(path: Path, backend: Backend) -> None:
+    """Raise an error if the predictions of a path do not explain its residual.
 
-
-def _start(bandwidth: float | None, floor: float, operator: KernelOperator) -> float:
-    """The start bandwidth: the given one, or the largest distance, but at least the floor."""
-    if bandwidth is not None:
-        return bandwidth
-    distance = operator.max_distance()
-    return max(distance, floor) if math.isfinite(floor) else distance
-
-
-def _solver_of(path: Path) -> Solver:
-    if path.solver is None:
-        raise ValueError(
-            "a path that is compressed or has several leaves cannot be trained further or truncated"
+    Products and predictions are computed differently, so comparing them detects a faulty device.
+    Differences that rounding explains are allowed: slow paths add and subtract large numbers.
+    """
+    gaps, rounding = _gaps(path, backend), 10.0 * _rounding_units(path)
+    if not np.all(gaps <= np.maximum(0.05, rounding)):  # standard deviations of the target
+        raise RuntimeError(
+            f"{backend!r} returned sums that do not agree with each other (they differ by "
+            f"{gaps.max():.2g} standard deviations of the target); fit again, or compute with NumPy"
         )
-    return path.solver
 
 
-def _root_weights(weights: Weights) -> np.ndarray | float:
-    return 1.0 if weights is None else np.sqrt(weights)[:, None]
+def rounding_gap(path: Path, backend: Backend = HOST) -> float:
+    """Root mean square difference between the residual of a path and that of its predictions.
+
+    In standard deviations of the target; 0 if the coefficients are too small for one.
+    """
+    if not len(path) or _rounding_units(path).max() < 0.02:  # not worth measuring
+        return 0.0
+    return float(_gaps(path, backend).max())
+
+
+def _gaps(path: Path, backend: Backend) -> np.ndarray:
+    """`rounding_gap` of each column, at a few rows."""
+    rows = np.linspace(0, len(path.X) - 1, min(len(path.X), 256)).astype(int)
+    found = path.evaluate(path.X[rows], backend=backend) + path.residual[rows]
+    return np.sqrt((((found - path.y[rows]) / _deviations(path)) ** 2).mean(axis=0))
+
+
+def _rounding_units(path: Path) -> np.ndarray:
+    """Rounding unit of the coefficients of all stages, for each column."""
+    coefficients = path.coefficients / _deviations(path)
+    return np.finfo(path.X.dtype).eps * np.sqrt((coefficients**2).sum(axis=(0, 1)))
+
+
+def _deviations(path: Path) -> np.ndarray:
+    """Standard deviation of each column of the target; ∞ if it is constant."""
+    total_weight = float(len(path.X) if path.weights is None else path.weights.sum())
+    return np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(total_weight)
 
 
 def get_solver(solver: str | Solver) -> Solver:
     """A default `Flow` for "flow" or `Euler` for "euler"; a solver is returned unchanged."""
-    if solver in ("flow", "euler"):
+    if isinstance(solver, str) and solver in ("flow", "euler"):
         return Flow() if solver == "flow" else Euler()
-    if isinstance(solver, str):
+    if isinstance(solver, str) or not hasattr(solver, "run") or not solver.shrink >= MIN_SHRINK:
         raise ValueError(
-            f"solver={solver!r} is unknown; allowed: 'flow', 'euler', Flow(...), Euler(...)"
-        )
-    if not hasattr(solver, "run"):
-        raise TypeError(f"solver={solver!r} must be 'flow', 'euler', or a solver with a method run")
-    if not solver.shrink >= MIN_SHRINK:
-        raise ValueError(
-            f"solver={solver!r} must shrink the bandwidth by at least {MIN_SHRINK:g} at a time"
+            f"solver={solver!r} must be 'flow', 'euler', Flow(...), Euler(...), or a solver with a "
+            f"method run and a shrink of at least {MIN_SHRINK:g}"
         )
     return solver

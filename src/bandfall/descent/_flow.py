@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,12 +14,10 @@ from bandfall._products import KernelOperator
 from bandfall._typing import Times
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import Decay, KrylovSpace, never
-from bandfall.descent._path import Plan
-from bandfall.descent._schedules import MIN_SHRINK, Schedule, asked
+from bandfall.descent._schedules import MIN_SHRINK, Schedule
 from bandfall.descent._stopping import (
     HORIZON,
     STALL_SPEED,
-    Patience,
     Rest,
     Status,
     Stopping,
@@ -30,6 +27,7 @@ from bandfall.descent._stopping import (
 # Largest rounding difference per stage, relative to ‖y‖, between residual and coefficients.
 _MAX_DRIFT = 1e-4
 _MAX_FALL = 0.1  # of R² in one step: exact flows never lower it
+_MAX_IDLE = 100  # stages in a row that end at once
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,7 @@ class Flow:
     """Integrates Equation 2 exactly while the bandwidth is constant.
 
     Over a stage, r ← e^{−hK} r and c = ∫₀ʰ e^{−sK} r ds come from one Lanczos space, whose
-    error bound is held below `tolerance`. No step size, no stability limit; the number of
-    products hardly depends on n.
+    error bound is held below `tolerance`. The number of products hardly depends on n.
 
     Second order in the schedule's bandwidth grid: a stage whose bandwidth was just shrunk
     lasts twice as long as its speed stays above the threshold, so that its bandwidth is the
@@ -78,31 +75,32 @@ class Flow:
     def run(self, front: TrainingFront, schedule: Schedule, stopping: Stopping) -> Status:
         """Train from `front` until `stopping`."""
         tolerance = max(self.tolerance, 20.0 * float(np.finfo(front.operator.dtype).eps))
-        dimension, n_iter, patience = 2, count(), Patience()
-        while True:
-            if status := front.ended(stopping, next(n_iter)):
+        dimension, n_idle = 2, 0
+        stage_start, stage_end, centred = front.time, -math.inf, False
+        for _ in range(self.max_iter):
+            if status := front.ended(stopping):
                 return status
-            if not front.time < front.plan.end:
-                bandwidth = asked(schedule, "next_bandwidth", front)
-                shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
+            start = front.time
+            if start >= stage_end:
+                bandwidth = schedule.next_bandwidth(front)
+                centred = bandwidth != front.bandwidth and bandwidth > schedule.floor
                 front.bandwidth = bandwidth
-                front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
-            bandwidth, start, plan = front.bandwidth, front.time, front.plan
+                stage_start, stage_end = start, math.inf
+            bandwidth = front.bandwidth
             speed = front.speed(bandwidth)
-            if bandwidth <= schedule.floor and speed < STALL_SPEED:
+            if n_idle > _MAX_IDLE or (bandwidth <= schedule.floor and speed < STALL_SPEED):
                 return Status.STALLED
             flow = front.residual, front.velocity(bandwidth)
             space = KrylovSpace(front.operator, bandwidth, *flow, self.max_dimension)
             step = train_pass(
                 space,
-                elapsed=start - plan.start,
-                left=plan.end - start,
-                centred=plan.centred,
+                elapsed=start - stage_start,
+                left=stage_end - start,
+                centred=centred,
                 threshold=max(schedule.threshold(bandwidth), 0.5 * STALL_SPEED),
                 goal=1.0 - stopping.r2_goal,
                 tolerance=self.tolerance,
                 at_floor=bandwidth <= schedule.floor,
-                span=asked(schedule, "span", front),
                 max_time=stopping.max_time - start,
                 first_check=dimension - 2,  # neighbouring stages need about the same dimension
             )
@@ -112,7 +110,7 @@ class Flow:
             if space.rounding(duration) > _MAX_DRIFT:  # in float32 with many rows
                 residual = front.residual - front.operator.product(bandwidth, coefficients)
                 front.n_products += 1
-            front.plan = replace(plan, end=start + float(step.left))
+            stage_end = start + float(step.left)
             if float((residual * residual).sum()) > front.squared_norm + _MAX_FALL:
                 return Status.ROUNDING
             timed_out = reached is Status.TIME_REACHED
@@ -125,8 +123,8 @@ class Flow:
                 reached = None  # rounding promised too much
             if reached is not None:
                 return reached
-            if patience.is_over(bandwidth, duration, speed):
-                return Status.STALLED
+            n_idle = 0 if duration > 0.0 else n_idle + 1
+        return front.ended(stopping) or Status.ITERATION_LIMIT
 
     def hold(
         self,
@@ -177,7 +175,6 @@ def train_pass(
     goal: float,
     tolerance: float,
     at_floor: bool = False,
-    span: float = math.inf,
     max_time: float = math.inf,
     first_check: int = 0,
     growth: float = 0.0,
@@ -185,16 +182,16 @@ def train_pass(
 ) -> Pass:
     """Grow a space (`KrylovSpace.grow`) until it covers the rest of every path's stage, or is full.
 
-    A stage has lasted for the time `elapsed` and ends after the time `left` (∞ while unknown). It
-    ends at the latest after `span`, and training at a squared residual `goal` or after `max_time`.
-    The speed falls to `threshold` at the end of a stage, or in its middle if it is `centred`.
+    A stage has lasted for the time `elapsed` and ends after the time `left` (∞ while unknown).
+    Training ends at a squared residual `goal` or after `max_time`. The speed falls to `threshold`
+    at the end of a stage, or in its middle if it is `centred`.
     """
     allowed = space.allowed_errors(tolerance)
     limits = {Status.R2_REACHED: math.inf, Status.TIME_REACHED: max_time, Status.STALLED: math.inf}
     for _ in space.grow(first_check, growth, ended):
         crossing = space.speed.first_below(threshold, HORIZON)
         end = (2.0 if centred else 1.0) * (elapsed + crossing) - elapsed
-        rest = np.where(np.isfinite(left), left, np.minimum(end, span))
+        rest = np.where(np.isfinite(left), left, end)
         if at_floor:
             limits[Status.STALLED] = space.standstill(goal)
         wanted = np.minimum(np.minimum(rest, max_time), limits[Status.STALLED])

@@ -9,7 +9,7 @@ import numpy as np
 
 from bandfall._products import KernelOperator
 from bandfall._typing import Array
-from bandfall.descent._path import Log, Path, Plan, Stage
+from bandfall.descent._path import Log, Path, Stage
 from bandfall.descent._stopping import Status, Stopping
 
 
@@ -24,16 +24,8 @@ class TrainingFront:
     watcher: Watcher | None = None
     assemble: Callable[[TrainingFront, Status], Path]
 
-    def __init__(
-        self,
-        operator: KernelOperator,
-        residual: Array,
-        time: float,
-        bandwidth: float,
-        plan: Plan | None = None,
-    ):
+    def __init__(self, operator: KernelOperator, residual: Array, time: float, bandwidth: float):
         self.operator = operator
-        self.plan = Plan(start=time) if plan is None else plan
         self.bandwidth = bandwidth
         self.n_products = 0
         self._tolerance = -100.0 * operator.n_rows * float(np.finfo(operator.dtype).eps)
@@ -41,15 +33,14 @@ class TrainingFront:
         self._stages: list[Stage] = []  # before the current one
         self._key: tuple[float, float | None] | None = None  # bandwidth, step size
         self._n_watched = 0
-        self.move_to(residual, time)
+        self._move_to(residual, time)
 
     @property
     def r2(self) -> float:
         """R² on training data (Algorithm 1, line 4)."""
         return 1.0 - self.squared_norm
 
-    def move_to(self, residual: Array, time: float) -> None:
-        """Set a new residual and time."""
+    def _move_to(self, residual: Array, time: float) -> None:
         self.residual = residual
         self.time = time
         self.squared_norm = float((residual * residual).sum())
@@ -69,6 +60,8 @@ class TrainingFront:
         """2 rᵀK(bandwidth)r / yᵀy (Equation 7)."""
         if bandwidth in self._speeds:
             return self._speeds[bandwidth]
+        if not bandwidth >= 0.0:
+            raise ValueError(f"the schedule gives the bandwidth {bandwidth!r}, not one in [0, inf]")
         speed = 2.0 * float((self.residual * self.velocity(bandwidth)).sum())
         if not speed >= self._tolerance * self.squared_norm:  # NaN neither
             raise ValueError(
@@ -115,11 +108,11 @@ class TrainingFront:
         else:
             self._coefficients += coefficients
         self._duration += duration
-        self.move_to(residual, time)
+        self._move_to(residual, time)
 
-    def ended(self, stopping: Stopping, n_iter: int) -> Status | None:
+    def ended(self, stopping: Stopping) -> Status | None:
         """The limit that is reached now, if any; INTERRUPTED if the watcher ends training."""
-        status = stopping.check(r2=self.r2, time=self.time, n_iter=n_iter)
+        status = stopping.check(r2=self.r2, time=self.time)
         n_stages = len(self._stages) + (self._key is not None)
         if status is not None or self.watcher is None or self._n_watched == n_stages:
             return status

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from bandfall.kernels._kernel import Kernel
 
 if TYPE_CHECKING:
     from bandfall.descent._fit import Solver
-    from bandfall.descent._schedules import Schedule
 
 
-@dataclass(frozen=True, eq=False)
-class Stage:
+class Stage(NamedTuple):
     """A span of training at one bandwidth; adds k_bandwidth(·, X) @ coefficients to f̂.
 
     Attributes
@@ -46,13 +44,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class Log:
-    """The state at the start of every step; arrays of equal length.
+    """The state at the start of every step, and the step's duration; arrays of equal length.
 
-    Attributes
-    ----------
-    time, bandwidth, r2, speed, duration : ndarray of shape (n_steps,)
-        Training time, bandwidth of the step, R² on training data, ∂R²/∂t at that bandwidth,
-        and length of the step.
+    `speed` is ∂R²/∂t at the bandwidth of the step.
     """
 
     time: np.ndarray
@@ -78,35 +72,17 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Position of a run in its current stage; an interrupted run needs it to continue exactly.
-
-    Attributes
-    ----------
-    start, end : float
-        Start and end of the stage in training time; `end` is ∞ while it is unknown.
-    centred : bool
-        Whether the stage's bandwidth belongs to its middle.
-    """
-
-    start: float = 0.0
-    end: float = -math.inf
-    centred: bool = False
-
-
-@dataclass(frozen=True)
 class Path:
     """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s with a log of its training.
 
-    Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth.
-    So the paper's updates at new points can be evaluated anywhere after training, and new
-    points need not be known before.
+    Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth, so the
+    paper's updates at new points can be evaluated anywhere after training.
 
     Attributes
     ----------
     model : KernelSum or PartitionedSum
-        The function, with one bandwidth per stage; `X`, `kernel`, `offset`, `bandwidths` and
-        `coefficients` are read from it. A path of several leaves has no stages of its own.
+        The function, with one bandwidth per stage. A path of several leaves has no stages of its
+        own.
     starts, durations : ndarray of shape (S,)
         Start and length of each stage in training time; NaN for a compressed path, whose stages
         are no longer spans of training, and for several leaves, which are trained separately.
@@ -123,19 +99,14 @@ class Path:
         At the end.
     status : Status
     bandwidth : float
-        Bandwidth at the end, from which a resumed run continues.
+        Bandwidth at the end.
     weights : ndarray of shape (n,) or None
-    plan : Plan or None
-        Position in the last stage at the end.
-    solver, schedule : object
-        They produced the stages, and `truncate` and `resume_path` use them. None for a
-        compressed path and for several leaves.
+    solver : object
+        Produced the stages; None for a compressed path and for several leaves.
     compression_error : float
         Bound on the relative error of `compress`, 0 before.
-    n_products, n_evaluations : int
-        Number of products with kernel matrices in training, and of evaluated kernel entries.
-    start_bandwidth : float or None
-        The given start bandwidth; None for the largest distance between two rows.
+    n_products : int
+        Number of products with kernel matrices in training.
     """
 
     model: AnySum
@@ -151,13 +122,9 @@ class Path:
     status: Status
     bandwidth: float
     weights: Weights = None
-    plan: Plan | None = field(default=None, repr=False)
     solver: Solver | None = field(default=None, repr=False)
-    schedule: Schedule | None = field(default=None, repr=False)
     compression_error: float = 0.0
     n_products: int = 0
-    n_evaluations: int = 0
-    start_bandwidth: float | None = None
 
     def __len__(self) -> int:
         return len(self.model)
@@ -189,7 +156,7 @@ class Path:
 
     @property
     def offset(self) -> np.ndarray:
-        """Mean of the target, shape (k,), in float64, because large offsets need many digits."""
+        """Mean of the target, shape (k,), in float64."""
         return self.undivided.offset
 
     @property
@@ -215,15 +182,11 @@ class Path:
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The stages one by one."""
+        spans = np.column_stack([self.bandwidths, self.starts, self.durations, self.step_sizes])
         return tuple(
-            Stage(float(bandwidth), block, float(start), float(duration), float(step) or None)
-            for bandwidth, block, start, duration, step in zip(
-                self.bandwidths,
-                self.coefficients,
-                self.starts,
-                self.durations,
-                self.step_sizes,
-                strict=True,
+            Stage(bandwidth, block, start, duration, step or None)
+            for block, (bandwidth, start, duration, step) in zip(
+                self.coefficients, spans.tolist(), strict=True
             )
         )
 
@@ -261,7 +224,7 @@ class Path:
         return 1.0 - float((weights * relative**2).sum()) / np.count_nonzero(varying)
 
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
-        """f̂ at the rows of X, shape (m, k), in float64 because the offset is."""
+        """f̂ at the rows of X, shape (m, k)."""
         return self.model.evaluate(X, backend=backend)
 
     def evaluate_staged(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
@@ -278,14 +241,6 @@ class Path:
         """The path as it was at a training time, or when training R² first reached `r2`.
 
         Equal to a fit stopped there. A stage that is cut is integrated again from its start.
-
-        Parameters
-        ----------
-        time : float, optional
-        r2 : float, optional
-            Exactly one of the two.
-        backend : Backend
-            Where to compute.
         """
         from bandfall.descent._fit import truncate_path
 
@@ -294,17 +249,9 @@ class Path:
     def compress(self, tolerance: float = 1e-3, *, backend: Backend = HOST) -> Path:
         """The same function with fewer bandwidths, and so with cheaper predictions.
 
-        Uses the smallest number of bandwidths with an error below `tolerance`; see
-        `KernelSum.compress`. ``compression_error`` is the error; a second compression adds to it.
-        Residual and R² are those of the compressed path.
-
-        Parameters
-        ----------
-        tolerance : float
-            Largest root-mean-square change at training rows, relative to the root mean square of
-            f̂ − offset.
-        backend : Backend
-            Where to compute.
+        `tolerance` is the largest root-mean-square change at training rows, relative to the root
+        mean square of f̂ − offset. ``compression_error`` is the change; a second compression adds to
+        it. Residual and R² are those of the compressed path.
         """
         # Against the path before any compression: f̂ is at most 1 + its error as large.
         before = self.compression_error
@@ -325,8 +272,6 @@ class Path:
             residual=residual,
             r2=self.r2_of(residual),
             solver=None,
-            schedule=None,
-            plan=None,
             compression_error=before + (1.0 + before) * change,
         )
 
@@ -340,11 +285,7 @@ class Path:
 
 
 def column_means(y: np.ndarray, weights: Weights = None) -> np.ndarray:
-    """(Weighted) mean of each column of y (n, k), exact where a column is constant.
-
-    Deviations from the first row are averaged, because sums of numbers with a large common offset
-    lose digits (along columns, NumPy does not sum pairwise).
-    """
+    """(Weighted) mean of each column of y (n, k): of deviations, for large offsets."""
     first = y[0].astype(np.float64)
     return first + np.average(y - first, axis=0, weights=weights)
 
@@ -361,9 +302,5 @@ def column_norms(y: np.ndarray, means: np.ndarray, weights: Weights = None) -> n
 
 
 def column_units(scale: np.ndarray) -> np.ndarray:
-    """Divisors of target columns of norms `scale` during training.
-
-    Norm times √(number of columns that vary), so that ‖y‖² = 1 and the columns share R² equally.
-    Constant columns stay zero.
-    """
+    """Divisors of target columns of norms `scale`, so that ‖y‖² = 1 and they share R² equally."""
     return np.where(scale > 0, scale, 1.0) * math.sqrt(np.count_nonzero(scale))

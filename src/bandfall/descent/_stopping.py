@@ -12,7 +12,6 @@ import numpy as np
 # At the smallest allowed bandwidth, a slower rise of R² counts as no progress.
 STALL_SPEED = 1e-12
 HORIZON = 1e12  # later than any change at a speed that matters
-_MAX_IDLE = 10_000  # steps in a row: shrinks by a thousandth come from 1 to 1e-4
 
 
 class Status(StrEnum):
@@ -51,56 +50,21 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Stopping:
-    """Limits of a run: R², training time, iterations.
-
-    Parameters
-    ----------
-    max_r2 : float in (0, 1]
-        Algorithm 1, line 13.
-    max_time : float
-        ∞ for none.
-    max_iter : int, optional
-        Bound on solver iterations; the solver's own by default.
-    """
+    """Limits of a run: R² (Algorithm 1, line 13) and training time."""
 
     max_r2: float = 0.999
     max_time: float = math.inf
-    max_iter: int | None = None
 
     @property
     def r2_goal(self) -> float:
         """`max_r2`, or the largest value that rounding distinguishes from 1; no limit above 1."""
         return self.max_r2 if self.max_r2 > 1.0 else min(self.max_r2, 1.0 - 1e-12)
 
-    def check(self, *, r2: float, time: float, n_iter: int) -> Status | None:
+    def check(self, *, r2: float, time: float) -> Status | None:
         """The limit that is reached now, if any."""
         if r2 >= self.r2_goal:
             return Status.R2_REACHED
-        if time >= self.max_time:
-            return Status.TIME_REACHED
-        if self.max_iter is not None and n_iter >= self.max_iter:
-            return Status.ITERATION_LIMIT
-        return None
-
-
-class Patience:
-    """Ends a run whose schedule makes no progress, because a user's schedule may never end."""
-
-    def __init__(self) -> None:
-        self._n_idle, self._bandwidth, self._duration = 0, math.nan, math.nan
-
-    def is_over(self, bandwidth: float, duration: float, speed: float) -> bool:
-        """Whether a bandwidth repeats and no time passes, or too many steps made no progress.
-
-        A schedule may search in steps without time, or wait at a bandwidth without speed, for a
-        limited number of steps.
-        """
-        same = bandwidth == self._bandwidth
-        repeated = same and duration == self._duration == 0.0
-        idle = duration == 0.0 or (same and speed < STALL_SPEED)
-        self._n_idle = self._n_idle + 1 if idle else 0
-        self._bandwidth, self._duration = bandwidth, duration
-        return repeated or self._n_idle > _MAX_IDLE
+        return Status.TIME_REACHED if time >= self.max_time else None
 
 
 class Rest(NamedTuple):

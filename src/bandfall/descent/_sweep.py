@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from bandfall._closed_form import Spectrum, ridge_filter
 from bandfall._products import HOST, Backend, DenseOperator, check_dense_budget
 from bandfall._typing import ArrayLike
 from bandfall.descent._fit import Solver, fit_path, get_solver
-from bandfall.descent._path import Path, column_units
-from bandfall.descent._schedules import Front, MinimumSpeed
+from bandfall.descent._front import TrainingFront
+from bandfall.descent._path import column_units
+from bandfall.descent._schedules import MinimumSpeed
 from bandfall.descent._stopping import Status, Stopping
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import KernelLike, get_kernel
@@ -100,8 +100,19 @@ def floor_sweep(
     >>> bool(sweep.r2[2] >= 0.999)
     True
     """
-    X, targets, X_new = _checked_rows(X, y, X_new)
-    floors = _checked_floors(min_bandwidths)
+    X, X_new, targets, floors = (
+        np.asarray(given, dtype=np.float64) for given in (X, X_new, y, min_bandwidths)
+    )
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    filled = all(rows.size and np.isfinite(rows).all() for rows in (X, X_new, targets))
+    shapes = (X.shape[:1], X.shape[1:], targets.ndim)
+    if shapes != (targets.shape[:1], X_new.shape[1:], 2) or X.ndim != 2 or not filled:
+        raise ValueError(
+            "X (n, d), y (n,) or (n, k) and X_new (m, d) must be finite numbers; got shapes "
+            f"{X.shape}, {np.shape(y)} and {X_new.shape}"
+        )
+    if floors.ndim != 1 or not floors.size or not np.all(floors >= 0):
+        raise ValueError(f"min_bandwidths={min_bandwidths!r} must be a list of numbers >= 0")
     check_number("min_speed", min_speed, low=0, low_open=True)
     check_number("penalty", penalty, low=0)
     check_number("bandwidth", bandwidth, low=0, allow_none=True)
@@ -121,39 +132,46 @@ def floor_sweep(
         stopping=stopping,
         bandwidth=None if bandwidth is None else max(bandwidth, watch.floor),
         operator=operator,
-        watcher=lambda progress: not watch.ahead,
+        watcher=lambda front: not watch.ahead,
     )
     staged = path.evaluate_staged(X_new, backend=backend)
     staged = np.concatenate([np.broadcast_to(path.offset, (1, *staged.shape[1:])), staged])
     rows = []
     for floor in floors:
-        spectrum = Spectrum(operator.matrix(floor))
-        ridge = spectrum.coefficients(
-            targets - path.offset, ridge_filter(spectrum.eigenvalues, penalty)
+        K = Spectrum(operator.matrix(floor))
+        ridge = K.coefficients(targets - path.offset, ridge_filter(K.eigenvalues, penalty))
+        # The shared run ended before this floor, or training goes on at it in closed form.
+        n_stages, residual, c = len(path), path.residual, np.zeros_like(path.residual)
+        r2, time, status = path.r2, path.time, path.status
+        if floor in watch.seen:
+            residual, start = watch.seen[floor]
+            projected = K.eigenvectors.T @ residual
+            weights = np.einsum("nk,nk->n", projected, projected)
+            rest = solver.hold(operator, floor, K.eigenvalues, weights, start, stopping)
+            left = 1.0 - K.eigenvalues * rest.filters
+            projected = projected * column_units(path.scale)
+            n_stages = int(np.searchsorted(path.starts, start))
+            c = K.eigenvectors @ (rest.filters[:, None] * projected)
+            residual = K.eigenvectors @ (left[:, None] * projected)
+            r2, time, status = 1.0 - float(weights @ left**2), start + rest.duration, rest.status
+        at_floor = KernelSum(
+            X, path.kernel, np.array([floor]), np.hstack([c, ridge])[None], np.zeros(2 * c.shape[1])
         )
-        end = _end_at_floor(path, floor, watch.seen.get(floor), spectrum, operator, stopping)
-        added = KernelSum(
-            path.X,
-            path.kernel,
-            np.array([floor]),
-            np.hstack([end.coefficients, ridge])[None],
-            np.zeros(2 * targets.shape[1]),
-        )
-        new_rest, new_ridge = np.hsplit(added.evaluate(X_new, backend=backend), 2)
+        new_rest, new_ridge = np.hsplit(at_floor.evaluate(X_new, backend=backend), 2)
         predictions = (
-            targets - end.residual,
-            staged[end.n_stages] + new_rest,
+            targets - residual,
+            staged[n_stages] + new_rest,
             path.offset + operator.product(floor, ridge),
             path.offset + new_ridge,
         )
-        rows.append((predictions, end.r2, end.time, end.status))
+        rows.append((predictions, r2, time, status))
     predictions, r2, time, status = zip(*rows, strict=True)
     shape = slice(None) if np.ndim(y) == 2 else 0
     train, new, ridge_train, ridge_new = (
         np.stack(part)[..., shape] for part in zip(*predictions, strict=True)
     )
     return FloorSweep(
-        floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), tuple(status)
+        floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), status
     )
 
 
@@ -164,76 +182,8 @@ class _FloorWatch(MinimumSpeed):
     ahead: list[float] = field(default_factory=list)  # floors still to reach, rising
     seen: dict[float, tuple[np.ndarray, float]] = field(default_factory=dict)
 
-    def next_bandwidth(self, front: Front) -> float:
+    def next_bandwidth(self, front: TrainingFront) -> float:
         bandwidth = super().next_bandwidth(front)
         while self.ahead and bandwidth <= self.ahead[-1]:
-            self.seen[self.ahead.pop()] = (front.residual, front.time)  # type: ignore
+            self.seen[self.ahead.pop()] = (front.residual, front.time)
         return bandwidth
-
-
-class _End(NamedTuple):
-    """The end of a run: its share of the common trajectory, and its coefficients at its floor."""
-
-    n_stages: int
-    coefficients: np.ndarray
-    residual: np.ndarray
-    r2: float
-    time: float
-    status: Status
-
-
-def _end_at_floor(
-    path: Path,
-    floor: float,
-    seen: tuple[np.ndarray, float] | None,
-    spectrum: Spectrum,
-    operator: DenseOperator,
-    stopping: Stopping,
-) -> _End:
-    """Train from the moment at which the floor was reached, in closed form."""
-    if seen is None:  # the shared run ended before
-        nothing = np.zeros_like(path.residual)
-        return _End(len(path), nothing, path.residual, path.r2, path.time, path.status)
-    residual, time = seen
-    projected = spectrum.eigenvectors.T @ residual
-    weights = np.einsum("nk,nk->n", projected, projected)
-    solver: Solver = path.solver  # type: ignore[assignment]
-    rest = solver.hold(operator, floor, spectrum.eigenvalues, weights, time, stopping)
-    left = 1.0 - spectrum.eigenvalues * rest.filters
-    projected = projected * column_units(path.scale)
-    return _End(
-        int(np.searchsorted(path.starts, time)),
-        spectrum.eigenvectors @ (rest.filters[:, None] * projected),
-        spectrum.eigenvectors @ (left[:, None] * projected),
-        1.0 - float(weights @ left**2),
-        time + rest.duration,
-        rest.status,
-    )
-
-
-def _checked_rows(
-    X: ArrayLike, y: ArrayLike, X_new: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """float64 X (n, d), y (n, k), X_new (m, d)."""
-    X, y, X_new = (np.asarray(given, dtype=np.float64) for given in (X, y, X_new))
-    targets = y[:, None] if y.ndim == 1 else y
-    for name, rows in (("X", X), ("y", targets), ("X_new", X_new)):
-        if rows.ndim != 2 or rows.size == 0 or not np.all(np.isfinite(rows)):
-            raise ValueError(
-                f"{name} must be a non-empty table of finite numbers; got shape {rows.shape}"
-            )
-    if len(X) != len(targets) or X.shape[1] != X_new.shape[1]:
-        raise ValueError(
-            f"X {X.shape}, y {y.shape} and X_new {X_new.shape} must agree: as many rows in X "
-            "as in y, as many columns in X as in X_new"
-        )
-    return X, targets, X_new
-
-
-def _checked_floors(min_bandwidths: ArrayLike) -> np.ndarray:
-    floors = np.asarray(min_bandwidths, dtype=np.float64)
-    if floors.ndim != 1 or len(floors) == 0 or not np.all(floors >= 0):
-        raise ValueError(
-            f"min_bandwidths={min_bandwidths!r} must be a non-empty list of numbers >= 0"
-        )
-    return floors

@@ -29,19 +29,16 @@ def sine(seed=8):
     )
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_without_control_it_is_gradient_descent(reduction):
+def test_without_control_it_is_gradient_descent():
     """min_speed = 0 keeps α = 1; the trajectory is torch's SGD to rounding."""
     X, y, _, _ = sine()
     ours, theirs = network(), network()
-    lr = 0.01 if reduction == "mean" else 0.01 / len(X)
-    optimizer = TangentDescent(ours, lr=lr, min_speed=0.0, reduction=reduction)
-    sgd = torch.optim.SGD(theirs.parameters(), lr=lr)
+    optimizer = TangentDescent(ours, lr=0.01, min_speed=0.0)
+    sgd = torch.optim.SGD(theirs.parameters(), lr=0.01)
     for _ in range(50):
         optimizer.step(X, y)
         sgd.zero_grad()
-        squares = (theirs(X)[:, 0] - y).square()
-        (0.5 * (squares.mean() if reduction == "mean" else squares.sum())).backward()
+        (0.5 * (theirs(X)[:, 0] - y).square().mean()).backward()
         sgd.step()
     assert optimizer.blend == 1.0
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -71,7 +68,7 @@ def test_linearised_network_is_kernel_gradient_descent():
     linear = Linearised(torch.cat(TangentModel(model).jacobian_parts(rows), dim=1))
     index = torch.arange(len(rows), dtype=torch.float64)[:, None]
     h = 0.5 / float(torch.linalg.eigvalsh(K[:20])[-1])
-    optimizer = TangentDescent(linear, index[20:25], lr=h, min_speed=0.0, reduction="sum")
+    optimizer = TangentDescent(linear, index[20:25], lr=20 * h, min_speed=0.0)
     outputs = torch.zeros(len(rows), dtype=torch.float64)
     for _ in range(100):
         optimizer.step(index[:20], y)
@@ -94,9 +91,7 @@ def test_flow_with_a_constant_ntk_equals_the_closed_form():
     errors = []
     for n_steps in (200, 400):
         linear = Linearised(jacobian)
-        optimizer = TangentDescent(
-            linear, index[:3], lr=time / n_steps, min_speed=0.0, reduction="sum"
-        )
+        optimizer = TangentDescent(linear, index[:3], lr=20 * time / n_steps, min_speed=0.0)
         for _ in range(n_steps):
             optimizer.step(index, y)
         errors.append(float((linear(index).detach() - exact).norm()))
@@ -123,15 +118,13 @@ def test_anchors_hold_where_the_network_is_linear():
     torch.testing.assert_close(y - outputs[:8], 0.7**20 * y, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("engine", ["gram", "products"])
-def test_controlled_training_interpolates(engine):
+def test_controlled_training_interpolates():
     X, y, X_new, _ = sine()
     model = network()
-    optimizer = TangentDescent(model, X_new, engine=engine)
-    goal = 0.99 if engine == "gram" else 0.8
-    log, status = fit_network(model, X, y, optimizer=optimizer, max_r2=goal, max_iter=5000)
+    optimizer = TangentDescent(model, X_new)
+    log, status = fit_network(model, X, y, optimizer=optimizer, max_r2=0.99, max_iter=5000)
     assert status is TangentStatus.R2_REACHED
-    assert optimizer.r2 > goal
+    assert optimizer.r2 > 0.99
     assert np.all(np.diff(log.blend) <= 0)
     assert np.all(np.diff(log.r2) >= 0)  # a step that lowers R² is undone
     assert log.blend[0] == 1.0
@@ -153,8 +146,6 @@ def test_state_dict_round_trip():
     for _ in range(10):
         assert optimizer.step(X, y) == resumed.step(X, y)
     assert len(resumed.log) == 50
-    with pytest.raises(ValueError, match="not from TangentDescent"):
-        resumed.load_state_dict(torch.optim.SGD(model.parameters(), lr=1.0).state_dict())
 
 
 def test_learning_rate_schedulers_work():
@@ -266,9 +257,8 @@ def test_bad_input():
     ]:
         with pytest.raises(ValueError, match=name):
             TangentDescent(model, **{name: value})
-    for name in ("engine", "reduction", "damping_filter"):
-        with pytest.raises(ValueError, match=f"{name}='magic'.*allowed"):
-            TangentDescent(model, **{name: "magic"})
+    with pytest.raises(ValueError, match=r"damping_filter='magic'.*allowed"):
+        TangentDescent(model, damping_filter="magic")
     with pytest.raises(TypeError, match="lr='fast'"):
         TangentDescent(model, lr="fast")
     with pytest.raises(ValueError, match="n_anchors=-1"):

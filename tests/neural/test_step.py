@@ -146,21 +146,12 @@ def test_filters_vanish_with_the_singular_value(damping):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_products_engine_solves_the_damped_system(n_outputs):
-    model, X, anchors, residual = problem(n=15, n_anchors=10, hidden=(20,), n_outputs=n_outputs)
-    tangent, r = TangentModel(model), residual.reshape(-1)
-    direction, moved = anchored_part(tangent, X, r, anchors, damping=1e-3, engine="products")
-    rows = torch.cat([X, anchors])
+def test_largest_eigenvalue_is_close_from_below(n_outputs):
+    model, X, anchors, _ = problem(n=15, n_anchors=10, hidden=(20,), n_outputs=n_outputs)
+    tangent, rows = TangentModel(model), torch.cat([X, anchors])
     phi = jacobian_of(tangent, rows)
-    G = phi @ phi.T
-    target = torch.cat([r, torch.zeros(10 * n_outputs, dtype=r.dtype)])
-    largest = largest_eigenvalue(tangent, rows, target)
-    # A scale from a few power iterations: never above λ_max, and not far below.
-    assert 0.7 < largest / float(torch.linalg.eigvalsh(G)[-1]) < 1 + 1e-12
-    solution = torch.linalg.solve(G + 1e-3 * largest * torch.eye(len(G), dtype=G.dtype), target)
-    # Conjugate gradients end at a relative residual of 1e-3; the condition is about 1e3.
-    assert relative(direction, phi.T @ solution) < 5e-2
-    assert relative(moved, (G @ solution)[: len(r)]) < 1e-2
+    largest = largest_eigenvalue(tangent, rows, torch.zeros(len(phi), dtype=phi.dtype))
+    assert 0.7 < largest / float(torch.linalg.eigvalsh(phi @ phi.T)[-1]) < 1 + 1e-12
 
 
 def test_gram_blocks_agree():
@@ -215,9 +206,8 @@ def test_no_output_moves():
 
     X = torch.ones(3, 2, dtype=torch.float64)
     residual = torch.ones(3, 1, dtype=torch.float64)
-    for engine in ("gram", "products"):
-        found = step(Dead(), X, residual, X, blend=0.0, engine=engine)
-        assert bool((found.direction == 0).all())
+    found = step(Dead(), X, residual, X, blend=0.0)
+    assert bool((found.direction == 0).all())
 
 
 def test_batch_normalisation_in_training_mode_is_named():

@@ -124,8 +124,7 @@ def test_outcomes_survive_the_disk(tmp_path, size, holds):
     assert read_summaries(tmp_path, ["missing", "toy"]) == [finished]
     assert finished.complete == (size == FULL)
     assert finished.claims[0].holds is holds
-    assert (tmp_path / "tables/toy.csv").read_text().splitlines() == ["key", *"012345"]
-    assert "\\toprule" in (tmp_path / "tables/toy.tex").read_text()
+    assert "| key |\n| --- |\n| 0 |" in (tmp_path / "tables/toy.md").read_text()
 
 
 def test_sizes():
@@ -222,15 +221,3 @@ def test_two_runs_may_share_a_folder(tmp_path):
     run(tmp_path)
     list(first)
     assert tasks_done(tmp_path) == [0, 6]  # b has the tasks of a
-
-
-# Tables of text
-
-
-def test_markup_is_translated():
-    table = TextTable("t", "50 % & R²", ["a_b", "$v_{R^2}$"], [["**0.5**", "1 × 2"]])
-    latex = table.latex()
-    assert r"50 \% \& R$^2$" in latex
-    assert r"a\_b & $v_{R^2}$" in latex
-    assert r"\textbf{0.5} & 1 $\times$ 2" in latex
-    assert table.csv() == "a_b,v_{R^2}\n0.5,1 × 2\n"

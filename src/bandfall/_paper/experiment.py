@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,11 +41,6 @@ DIFFERS = "differs"
 HOLDS = "holds"
 FAILS = "fails"
 NOT_JUDGED = "not judged"
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%#_"}
-    | {"²": r"$^2$", "−": r"$-$", "–": r"--", "×": r"$\times$", "±": r"$\pm$", "ν": r"$\nu$"}
-    | {"σ": r"$\sigma$", "≤": r"$\leq$", "→": r"$\to$"}
-)
 
 
 def plotted(X: np.ndarray, y: np.ndarray, grid: np.ndarray, truth: np.ndarray) -> Entry:
@@ -89,10 +82,6 @@ FULL = Size()
 QUICK = Size(seeds=0.1, max_epochs=200_000)
 
 
-class DataError(Exception):
-    """A data set is missing or damaged; the message is for the user."""
-
-
 class Data:
     """Some of the real data sets, each read once."""
 
@@ -103,7 +92,7 @@ class Data:
     ):
         self.sets = tuple(sets)
         self._data_home = data_home
-        self._table = cache(self._read)
+        self._table = cache(lambda dataset: load_table(SOURCES[dataset], data_home))
 
     def available(self) -> tuple[Data, dict[str, str]]:
         """The sets that can be read, and for each of the others what to do about it."""
@@ -111,7 +100,7 @@ class Data:
         for dataset in self.sets:
             try:
                 self._table(dataset)
-            except DataError as error:
+            except (OSError, ValueError, ImportError) as error:
                 missing[dataset] = str(error)
         found = Data(self._data_home, [name for name in self.sets if name not in missing])
         found._table = self._table
@@ -139,12 +128,6 @@ class Data:
         """Rows and columns of a table, the target included."""
         rows, columns = self._table(dataset).shape
         return rows, columns
-
-    def _read(self, dataset: str) -> np.ndarray:
-        try:
-            return load_table(SOURCES[dataset], self._data_home)
-        except (OSError, ValueError, ImportError) as error:
-            raise DataError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -194,37 +177,10 @@ class TextTable:
         lines = [self.header, ["---"] * len(self.header), *self.rows]
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
-    def latex(self) -> str:
-        """A ``table`` environment that needs the package booktabs."""
-        body = " \\\\\n".join(" & ".join(_latex(text) for text in row) for row in self.rows)
-        return (
-            "\\begin{table}\n\\centering\n"
-            f"\\caption{{{_latex(self.caption)}}}\n"
-            f"\\begin{{tabular}}{{{'l' * len(self.header)}}}\n\\toprule\n"
-            + " & ".join(_latex(text) for text in self.header)
-            + f" \\\\\n\\midrule\n{body} \\\\\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
-        )
-
-    def csv(self) -> str:
-        """Comma separated, without markup."""
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([[plain(text) for text in row] for row in [self.header, *self.rows]])
-        return buffer.getvalue()
-
 
 def plain(text: str) -> str:
     """A cell without markup."""
     return text.replace("**", "").replace("$", "")
-
-
-def _latex(text: str) -> str:
-    if text.startswith("**") and text.endswith("**") and len(text) > 4:
-        return f"\\textbf{{{_latex(text[2:-2])}}}"
-    parts = text.split("$")  # odd parts are mathematics already
-    return "".join(
-        part.translate(_LATEX) if i % 2 == 0 else f"${part}$" for i, part in enumerate(parts)
-    )
 
 
 @dataclass(frozen=True)

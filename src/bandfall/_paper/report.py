@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -38,13 +38,10 @@ def write_outcome(finished: Finished, out: Path) -> None:
         path = out / "figures" / finished.name
         # No date in the file: the same numbers give the same bytes.
         finished.figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
-        finished.figure.savefig(path.with_suffix(".png"), dpi=200)
+        finished.figure.savefig(path.with_suffix(".png"), dpi=140, pil_kwargs={"optimize": True})
     for table in finished.tables:
-        path = out / "tables" / table.name
         page = f"{table.caption}\n\n{table.markdown()}\n"
-        path.with_suffix(".md").write_text(page, encoding="utf-8")
-        path.with_suffix(".tex").write_text(table.latex(), encoding="utf-8")
-        path.with_suffix(".csv").write_text(table.csv(), encoding="utf-8")
+        (out / "tables" / f"{table.name}.md").write_text(page, encoding="utf-8")
     entry = asdict(replace(finished, figure=None))
     text = json.dumps(entry, indent=1, ensure_ascii=False, default=np.generic.item)
     path = out / "summaries" / f"{finished.name}.json"
@@ -84,13 +81,13 @@ def write_html(
 def write_markdown(
     summaries: Sequence[Finished], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
-    """Write the report as Markdown; compressed figures go into a folder named after the file."""
+    """Write the report as Markdown; its figures go into a folder named after the file."""
     folder = path.with_suffix("")
     path.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir(exist_ok=True)
     images = _images(summaries, figures)
     for image in images:
-        _compress(image, folder / image.name)
+        shutil.copy(image, folder)
     places = {image.stem: f"{folder.name}/{image.name}" for image in images}
     _write("report.md.jinja", summaries, runs, path, places)
 
@@ -169,15 +166,3 @@ def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
-def _compress(source: Path, target: Path) -> None:
-    """A smaller PNG with few colours, which is enough for line drawings."""
-    from PIL import Image
-
-    with Image.open(source) as image:
-        size = 1000, round(image.height * 1000 / image.width)
-        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    small.quantize(64).save(buffer, "PNG", optimize=True)
-    target.write_bytes(buffer.getvalue())

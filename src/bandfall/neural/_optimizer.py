@@ -10,16 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bandfall._checks import check_choice, check_flag, check_number, warn_caller
-from bandfall._products.base import DEFAULT_BUDGET
+from bandfall._checks import check_choice, check_number, warn_caller
 from bandfall._typing import ArrayLike, State
 from bandfall.neural._step import tangent_step, uniform_anchors
 from bandfall.neural._tangent import TangentModel
 
-_STATE = ("blend", "damping", "step_scale", "r2", "anchors")
+_STATE = ("blend", "damping", "step_scale", "r2", "anchors", "_probe")
 _PROBE_ROWS = 16
 _DRIFT_EVERY = 10
-_MAX_GRAM_ROWS = 4000
 _SMALLEST_STEP = 2.0**-40
 # Trust region of Levenberg and Marquardt: how well the linearised network predicted the loss.
 _POOR, _GOOD = 0.5, 0.9
@@ -38,32 +36,21 @@ class TangentStatus(Enum):
 
 
 class LogRow(NamedTuple):
-    """The state at the start of one step, and whether the step was accepted."""
+    """The state at the start of one step."""
 
     epoch: int
-    blend: float
-    r2: float
-    speed: float
+    blend: float  # α of the step
+    r2: float  # on the rows of the step
+    speed: float  # ∂R²/∂t along it
+    # ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on rows of the first step: the
+    # distance from the regime of a constant tangent kernel. Measured on every tenth step.
     kernel_drift: float
     damping: float
-    accepted: bool
+    accepted: bool  # False if the step was undone because the loss would have risen
 
 
 class TangentLog(list[LogRow]):
-    """Rows in the order of the steps; every column is also an array attribute.
-
-    Attributes
-    ----------
-    epoch : ndarray of int
-    blend, r2, speed : ndarray of float
-        α of the step, R² on its rows before it, and ∂R²/∂t along it.
-    kernel_drift : ndarray of float
-        ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on rows of the first step: the
-        distance from the regime of a constant tangent kernel. Measured on every tenth step.
-    damping : ndarray of float
-    accepted : ndarray of bool
-        False if the step was undone because the loss would have risen.
-    """
+    """A `LogRow` for each step; every field is also an array attribute, such as ``log.r2``."""
 
     def __getattr__(self, name: str) -> np.ndarray:
         if name in LogRow._fields:
@@ -71,21 +58,15 @@ class TangentLog(list[LogRow]):
         raise AttributeError(name)
 
     def __repr__(self) -> str:
-        if not self:
-            return "<TangentLog: empty>"
-        last = self[-1]
-        return (
-            f"<TangentLog: {len(self)} steps, R² {last.r2:.6f}, blend {last.blend:.3f}, "
-            f"kernel drift {last.kernel_drift:.3g}>"
-        )
+        return f"<TangentLog: {len(self)} steps, last {self[-1] if self else None}>"
 
 
 class TangentDescent(torch.optim.Optimizer):
     """Gradient descent whose tangent kernel goes from the network's own to the identity.
 
-    Every step moves the parameters by lr · (α Φ_tᵀr·scale + (1 − α) Φ⁺[r; 0]): the gradient of
-    the squared error, blended with the step that fits the residuals r without changing the
-    outputs at `anchors`. α starts at 1 and falls, by the rule that lowers the
+    Every step moves the parameters by lr · (α Φ_tᵀr/(n·k) + (1 − α) Φ⁺[r; 0]): the gradient of
+    half the mean squared error, blended with the step that fits the residuals r without changing
+    the outputs at `anchors`. α starts at 1 and falls, by the rule that lowers the
     bandwidth of a kernel, whenever R² rises more slowly than `min_speed` (Section 4, Appendix D).
 
     A step that would raise the loss is undone, and the next one is shorter. The damping of Φ⁺
@@ -108,27 +89,15 @@ class TangentDescent(torch.optim.Optimizer):
         Number of anchors to draw if `anchors` is None. Without anchors (0) it overfits badly.
     damping : float >= 0, default=1e-4
         δ/λ_max(ΦΦᵀ) of the first controlled step.
-    adapt_damping : bool, default=True
-        Adapt the damping to the trust ratio.
     damping_filter : {"tikhonov", "lifted"}, default="tikhonov"
         Filter on singular values: s/(s² + δ), or the paper's s/(s + ε)².
-    reduction : {"mean", "sum"}, default="mean"
-        α = 1 is gradient descent on half the mean, or half the sum, of squared errors. "sum"
-        is Appendix D to the letter; with "mean" a good lr does not depend on n.
-    engine : {"auto", "gram", "products"}, default="auto"
-        Solve with the Gram matrix ΦΦᵀ, or matrix-free by conjugate gradients. "auto" uses the
-        Gram matrix while the Jacobian is at most twice the budget and n + n* at most 4000.
-    budget : int, default=2**30
-        Bytes for Jacobian blocks of the Gram engine.
     generator : torch.Generator, optional
         Draws the default anchors and the drift probe.
 
     Attributes
     ----------
-    blend : float
-        The current α.
-    r2 : float
-        R² on the rows of the last step, after it.
+    blend, r2 : float
+        The current α, and R² on the rows of the last step, after it.
     log : TangentLog
     status : TangentStatus
 
@@ -137,22 +106,6 @@ class TangentDescent(torch.optim.Optimizer):
     With mini-batches, every step treats its batch as the training set: R², speed and residuals
     are those of the batch, α depends on the speed on batches, and outputs at rows outside the batch
     are kept only as far as anchors keep them.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from bandfall.neural import TangentDescent
-    >>> _ = torch.manual_seed(0)
-    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
-    >>> y = torch.sin(3 * X)
-    >>> model = torch.nn.Sequential(
-    ...     torch.nn.Linear(1, 50), torch.nn.Tanh(), torch.nn.Linear(50, 1)
-    ... ).double()
-    >>> optimizer = TangentDescent(model)
-    >>> for _ in range(200):
-    ...     row = optimizer.step(X, y)
-    >>> row.r2 > 0.99
-    True
     """
 
     def __init__(
@@ -164,34 +117,20 @@ class TangentDescent(torch.optim.Optimizer):
         min_speed: float = 0.1,
         n_anchors: int = 100,
         damping: float = 1e-4,
-        adapt_damping: bool = True,
         damping_filter: str = "tikhonov",
-        reduction: str = "mean",
-        engine: str = "auto",
-        budget: int = DEFAULT_BUDGET,
         generator: torch.Generator | None = None,
     ) -> None:
         check_number("lr", lr, low=0, low_open=True, finite=True)
         check_number("min_speed", min_speed, low=0, finite=True)
         check_number("damping", damping, low=0, finite=True)
-        check_number("budget", budget, low=1, integer=True)
-        check_flag("adapt_damping", adapt_damping)
         check_number("n_anchors", n_anchors, low=0, integer=True)
         check_choice("damping_filter", damping_filter, "tikhonov", "lifted")
-        check_choice("reduction", reduction, "mean", "sum")
-        check_choice("engine", engine, "auto", "gram", "products")
-        if engine == "products" and damping_filter != "tikhonov":
-            raise ValueError("engine='products' allows only damping_filter='tikhonov'")
         self.tangent = TangentModel(model)
         super().__init__(list(self.tangent.parameters.values()), {"lr": lr})
         self.min_speed = float(min_speed)
         self.n_anchors = n_anchors
         self.damping = float(damping)
-        self.adapt_damping = adapt_damping
         self.damping_filter = damping_filter
-        self.reduction = reduction
-        self.engine = engine
-        self.budget = budget
         self.generator = generator
         self.anchors = None if anchors is None else self._tensor("anchors", anchors)
         self.blend = 1.0
@@ -203,19 +142,7 @@ class TangentDescent(torch.optim.Optimizer):
         self._probe: tuple[Tensor, Tensor, Tensor] | None = None
 
     def step(self, X: Tensor, y: Tensor) -> LogRow:  # type: ignore[override]
-        """One step on the rows X with targets y.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n, ...)
-        y : Tensor of shape (n,) or (n, k)
-
-        Returns
-        -------
-        LogRow
-            State at the start of the step: epoch, blend, R², speed, kernel drift, damping,
-            and whether the step was accepted.
-        """
+        """One step on the rows X (n, ...) with targets y (n,) or (n, k)."""
         X, y, residual = self._residual(X, y)
         loss = float(residual.square().sum())
         if not math.isfinite(loss):
@@ -231,11 +158,9 @@ class TangentDescent(torch.optim.Optimizer):
             total=total,
             blend=self.blend,
             min_speed=self.min_speed,
-            scale=1.0 / residual.numel() if self.reduction == "mean" else 1.0,
+            scale=1.0 / residual.numel(),
             damping=self.damping,
             damping_filter=self.damping_filter,
-            engine=self._engine(X),
-            budget=self.budget,
         )
         theta = self.tangent.vector()
         step_size = float(self.param_groups[0]["lr"]) * self.step_scale
@@ -264,27 +189,18 @@ class TangentDescent(torch.optim.Optimizer):
         return row
 
     def state_dict(self) -> State:
-        """The state of `torch.optim.Optimizer`, with blend, damping, anchors and log."""
-        state = super().state_dict()
-        state["tangent"] = {
-            **{name: getattr(self, name) for name in _STATE},
-            "probe": self._probe,
-            "status": self.status.value,
-            "log": [tuple(row) for row in self.log],
-        }
-        return state
+        """The state of `torch.optim.Optimizer`, with that of the descent as "tangent"."""
+        own = {name: getattr(self, name) for name in _STATE}
+        own |= {"status": self.status.value, "log": [tuple(row) for row in self.log]}
+        return super().state_dict() | {"tangent": own}
 
     def load_state_dict(self, state_dict: State) -> None:
         """Continue from a `state_dict`; load the model's own state first."""
-        if "tangent" not in state_dict:
-            raise ValueError("state_dict has no 'tangent' entry: it is not from TangentDescent")
-        own = state_dict["tangent"]
+        own = dict(state_dict["tangent"])
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "tangent"})
-        for name in _STATE:
-            setattr(self, name, own[name])
-        self._probe = own["probe"]
-        self.status = TangentStatus(own["status"])
-        self.log = TangentLog([LogRow(*row) for row in own["log"]])
+        self.status = TangentStatus(own.pop("status"))
+        self.log = TangentLog([LogRow(*row) for row in own.pop("log")])
+        vars(self).update(own)
         self._last_good = self.tangent.vector()
 
     def _tensor(self, name: str, value: ArrayLike | Tensor) -> Tensor:
@@ -343,24 +259,13 @@ class TangentDescent(torch.optim.Optimizer):
         ).to(X.device)
         self._probe = (rows, v, self.tangent.kernel_product(rows, v))
 
-    def _engine(self, X: Tensor) -> str:
-        if self.engine != "auto":
-            return self.engine
-        assert self.anchors is not None
-        n_rows = len(X) + len(self.anchors)
-        row_bytes = self.tangent.n_parameters * self.tangent.dtype.itemsize
-        if self.damping_filter != "tikhonov":
-            return "gram"
-        fits = n_rows * row_bytes <= 2 * self.budget
-        return "gram" if fits and n_rows <= _MAX_GRAM_ROWS else "products"
-
     def _adapt(self, ratio: float, controlled: bool) -> None:
         """Adapt step and damping to the `ratio` of the actual to the predicted fall of the loss."""
         if ratio < 0:
             self.step_scale *= 0.5
         elif ratio > _POOR:
             self.step_scale = min(1.0, 1.1 * self.step_scale)
-        if not (controlled and self.adapt_damping):
+        if not controlled:
             return
         if ratio < _POOR:
             self.damping = min(_RAISE * self.damping, 1.0)

@@ -16,21 +16,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PlainNetwork:
-    """A trained tanh network.
+    """A trained tanh network."""
 
-    Attributes
-    ----------
-    weights : tuple of ndarray of shape (n_in + 1, n_out)
-        The last row is the bias.
-    epochs : int
-        Updates made.
-    r2 : float
-        R² on training data at the end.
-    """
-
-    weights: tuple[np.ndarray, ...]
-    epochs: int
-    r2: float
+    weights: tuple[np.ndarray, ...]  # (n_in + 1, n_out) each; the last row is the bias
+    epochs: int  # updates made
+    r2: float  # on training data at the end
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Outputs of shape (m,) at the rows of X (m, d)."""
@@ -55,19 +45,6 @@ def train_plain(
     """Full-batch descent on half the mean squared error until R² > `max_r2` (Figure 3).
 
     Hidden weights are Glorot-uniform, biases and the output layer start at zero.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    hidden : sequence of int
-        Widths of the hidden layers.
-    learning_rate, momentum : float
-    max_r2 : float
-    max_epochs : int
-    seed : int
-        Seed of the initial weights.
-    dtype : float dtype
 
     Examples
     --------

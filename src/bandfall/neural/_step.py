@@ -18,30 +18,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandfall._products.base import DEFAULT_BUDGET
 from bandfall.neural._tangent import TangentModel, gram
 
-_TOLERANCE, _MAX_PRODUCTS = 1e-3, 50  # of conjugate gradients
 _POWER_ITERATIONS = 6
 
 
 @dataclass(frozen=True)
 class TangentStep:
-    """One blended step.
+    """One blended step."""
 
-    Attributes
-    ----------
-    direction : Tensor of shape (p,)
-        Δθ per unit of training time.
-    blend : float
-        α: 1 is the network's own NTK, 0 the identity on training rows and zero on anchors.
-    speed : float
-        ∂R²/∂t = 2 rᵀΦ_tΔθ / ‖y − ȳ‖² of the step, including damping.
-    """
-
-    direction: Tensor
-    blend: float
-    speed: float
+    direction: Tensor  # (p,): Δθ per unit of training time
+    blend: float  # α: 1 is the network's own NTK, 0 the identity on training rows, zero on anchors
+    speed: float  # ∂R²/∂t = 2 rᵀΦ_tΔθ / ‖y − ȳ‖² of the step, including damping
 
 
 def next_blend(blend: float, plain_speed: float, anchored_speed: float, min_speed: float) -> float:
@@ -70,8 +58,6 @@ def tangent_step(
     scale: float = 1.0,
     damping: float = 1e-4,
     damping_filter: str = "tikhonov",
-    engine: str = "gram",
-    budget: int = DEFAULT_BUDGET,
 ) -> TangentStep:
     """The blended step at the current parameters, with α lowered to reach `min_speed`.
 
@@ -93,15 +79,15 @@ def tangent_step(
         Factor on K_NTK: 1 for the summed loss ½‖r‖², 1/(n·k) for the mean.
     damping : float
         δ = damping · λ_max(ΦΦᵀ); for the lifted filter ε = damping · s_max.
-    damping_filter, engine, budget
-        As in `TangentDescent`, without "auto".
+    damping_filter : {"tikhonov", "lifted"}
+        As in `TangentDescent`.
     """
     r = residual.reshape(-1)
     gradient, _ = tangent.row_product(X, r)
     plain_speed = _speed(scale * float(gradient @ gradient), total)
     if blend == 1.0 and plain_speed >= min_speed:
         return TangentStep(scale * gradient, 1.0, plain_speed)
-    anchored, moved = anchored_part(tangent, X, r, anchors, damping, damping_filter, engine, budget)
+    anchored, moved = anchored_part(tangent, X, r, anchors, damping, damping_filter)
     anchored_speed = _speed(float(r @ moved), total)
     blend = next_blend(blend, plain_speed, anchored_speed, min_speed)
     return TangentStep(
@@ -118,31 +104,18 @@ def anchored_part(
     anchors: Tensor,
     damping: float,
     damping_filter: str = "tikhonov",
-    engine: str = "gram",
-    budget: int = DEFAULT_BUDGET,
 ) -> tuple[Tensor, Tensor]:
-    """d = Φ⁺[r; 0], shape (p,), and Φ_t d, shape (n·k,).
-
-    The "gram" engine builds ΦΦᵀ and solves by its eigendecomposition; "products" solves by
-    conjugate gradients with one backward and one forward-mode pass per iteration, and stores
-    nothing of size p·(n + n*).
-    """
+    """d = Φ⁺[r; 0], shape (p,), and Φ_t d, shape (n·k,)."""
     rows = torch.cat([X, anchors])
     target = torch.cat([r, r.new_zeros(len(anchors) * (len(r) // len(X)))])
-    parts = None
-    if engine == "gram":
-        G, parts = gram(tangent, rows, None, budget)
-        coefficients, moved = _solve_gram(G, target, damping, damping_filter)
-    else:
-        coefficients, moved = _solve_products(tangent, rows, target, damping)
+    G, parts = gram(tangent, rows)
+    coefficients, moved = _solve(G, target, damping, damping_filter)
     if parts is None:
         return tangent.row_product(rows, coefficients)[0], moved[: len(r)]
     return torch.cat([coefficients @ part for part in parts]), moved[: len(r)]
 
 
-def _solve_gram(
-    G: Tensor, target: Tensor, damping: float, damping_filter: str
-) -> tuple[Tensor, Tensor]:
+def _solve(G: Tensor, target: Tensor, damping: float, damping_filter: str) -> tuple[Tensor, Tensor]:
     """c = g(G)b and Gc from G = U diag(λ) Uᵀ; negative λ, due to rounding, count as zero."""
     eigenvalues, vectors = torch.linalg.eigh(G.double())
     eigenvalues = eigenvalues.clamp_min(0.0)
@@ -157,34 +130,6 @@ def _solve_gram(
     coefficients = vectors @ (inverse * projected)
     moved = vectors @ (eigenvalues * inverse * projected)
     return coefficients.to(target.dtype), moved.to(target.dtype)
-
-
-def _solve_products(
-    tangent: TangentModel, rows: Tensor, target: Tensor, damping: float
-) -> tuple[Tensor, Tensor]:
-    """(ΦΦᵀ + δI)c = b by conjugate gradients (zero start), and ΦΦᵀc = b − residual − δc.
-
-    Stopping early increases the damping: directions of small singular values come last.
-    """
-    largest = largest_eigenvalue(tangent, rows, target)
-    if not largest > 0:
-        return torch.zeros_like(target), torch.zeros_like(target)
-    shift = damping * largest
-    solution = torch.zeros_like(target)
-    left = target.clone()
-    search = left.clone()
-    norm = left @ left
-    goal = _TOLERANCE**2 * norm
-    for _ in range(_MAX_PRODUCTS):
-        if norm <= goal:
-            break
-        product = tangent.kernel_product(rows, search) + shift * search
-        length = norm / (search @ product)
-        solution = solution + length * search
-        left = left - length * product
-        norm, old = left @ left, norm
-        search = left + (norm / old) * search
-    return solution, target - left - shift * solution
 
 
 def largest_eigenvalue(tangent: TangentModel, rows: Tensor, start: Tensor) -> float:
@@ -212,13 +157,6 @@ def uniform_anchors(
 
     The box is extended by `margin` times its size at either end. Without this margin nothing
     anchors the network just outside the outermost rows, and its outputs stray there.
-
-    Examples
-    --------
-    >>> import torch
-    >>> X = torch.tensor([[0.0, 5.0], [1.0, 7.0]])
-    >>> uniform_anchors(X, 3).shape
-    torch.Size([3, 2])
     """
     low, high = X.amin(dim=0), X.amax(dim=0)
     low, high = low - margin * (high - low), high + margin * (high - low)
@@ -233,13 +171,6 @@ def mixed_anchors(X: Tensor, n_anchors: int, generator: torch.Generator | None =
 
     In more than a few dimensions the bounding box is mostly empty; these points stay near the
     data.
-
-    Examples
-    --------
-    >>> import torch
-    >>> X = torch.tensor([[0.0], [1.0]])
-    >>> bool(((mixed_anchors(X, 5) >= 0) & (mixed_anchors(X, 5) <= 1)).all())
-    True
     """
     device = _device(generator, X)
     pairs = torch.randint(len(X), (2, n_anchors), generator=generator, device=device).to(X.device)

@@ -130,17 +130,7 @@ def _load_forward_mode() -> None:
 def empirical_ntk(model: nn.Module, X: Tensor, Z: Tensor | None = None) -> Tensor:
     """K_NTK(X, Z) = ∂f(X)/∂θ · (∂f(Z)/∂θ)ᵀ at the present parameters (Appendix D).
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Outputs of shape (n,), (n, 1) or (n, k); see `TangentModel`.
-    X : Tensor of shape (n, ...)
-    Z : Tensor of shape (m, ...), optional
-        X by default.
-
-    Returns
-    -------
-    Tensor of shape (n·k, m·k)
+    The result has the shape (n·k, m·k) for n rows of X, m rows of Z (X by default) and k outputs.
 
     Examples
     --------

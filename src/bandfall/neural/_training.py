@@ -25,14 +25,7 @@ def make_network(
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> nn.Sequential:
-    """A tanh network with Glorot-uniform weights and zero biases.
-
-    Examples
-    --------
-    >>> from bandfall.neural import make_network
-    >>> sum(p.numel() for p in make_network(1, (50,)).parameters())
-    151
-    """
+    """A tanh network with Glorot-uniform weights and zero biases."""
     widths = [n_features, *hidden, n_outputs]
     layers: list[nn.Module] = []
     for n_in, n_out in itertools.pairwise(widths):

@@ -11,7 +11,7 @@ import numpy as np
 from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
 from bandfall._products import KernelOperator
-from bandfall._typing import Times
+from bandfall._typing import Array, Times
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import Decay, KrylovSpace, never
 from bandfall.descent._schedules import MIN_SHRINK, Schedule
@@ -106,16 +106,15 @@ class Flow:
             )
             duration, reached, dimension = float(step.times), step.status, space.dimension
             front.n_products += dimension - 1
-            coefficients, residual = space.advance(duration)  # Equation 2
-            if space.rounding(duration) > _MAX_DRIFT:  # in float32 with many rows
-                residual = front.residual - front.operator.product(bandwidth, coefficients)
-                front.n_products += 1
+            coefficients, residual = _advanced(space, front, duration)  # Equation 2
             stage_end = start + float(step.left)
             if float((residual * residual).sum()) > front.squared_norm + _MAX_FALL:
                 return Status.ROUNDING
             timed_out = reached is Status.TIME_REACHED
             end = stopping.max_time if timed_out else start + duration
+            n_idle += 1
             if duration > 0.0:  # a bandwidth that is only just fast enough may not last at all
+                n_idle = 0
                 front.step(coefficients, residual, end, duration)
             front.know_speed(bandwidth, float(space.speed.at(duration)))
             del space, step  # free the basis before the next one
@@ -123,7 +122,6 @@ class Flow:
                 reached = None  # rounding promised too much
             if reached is not None:
                 return reached
-            n_idle = 0 if duration > 0.0 else n_idle + 1
         return front.ended(stopping) or Status.ITERATION_LIMIT
 
     def hold(
@@ -146,6 +144,15 @@ class Flow:
             stalled=stalled,
         )
         return Rest(flow_filter(eigenvalues, duration), duration, status)
+
+
+def _advanced(space: KrylovSpace, front: TrainingFront, duration: float) -> tuple[Array, Array]:
+    """`KrylovSpace.advance`, with a residual that agrees with the coefficients up to rounding."""
+    coefficients, residual = space.advance(duration)
+    if space.rounding(duration) > _MAX_DRIFT:  # in float32 with many rows
+        residual = front.residual - front.operator.product(front.bandwidth, coefficients)
+        front.n_products += 1
+    return coefficients, residual
 
 
 @dataclass(frozen=True)

@@ -100,19 +100,7 @@ def floor_sweep(
     >>> bool(sweep.r2[2] >= 0.999)
     True
     """
-    X, X_new, targets, floors = (
-        np.asarray(given, dtype=np.float64) for given in (X, X_new, y, min_bandwidths)
-    )
-    targets = targets[:, None] if targets.ndim == 1 else targets
-    filled = all(rows.size and np.isfinite(rows).all() for rows in (X, X_new, targets))
-    shapes = (X.shape[:1], X.shape[1:], targets.ndim)
-    if shapes != (targets.shape[:1], X_new.shape[1:], 2) or X.ndim != 2 or not filled:
-        raise ValueError(
-            "X (n, d), y (n,) or (n, k) and X_new (m, d) must be finite numbers; got shapes "
-            f"{X.shape}, {np.shape(y)} and {X_new.shape}"
-        )
-    if floors.ndim != 1 or not floors.size or not np.all(floors >= 0):
-        raise ValueError(f"min_bandwidths={min_bandwidths!r} must be a list of numbers >= 0")
+    X, targets, X_new, floors = _checked(X, y, X_new, min_bandwidths)
     check_number("min_speed", min_speed, low=0, low_open=True)
     check_number("penalty", penalty, low=0)
     check_number("bandwidth", bandwidth, low=0, allow_none=True)
@@ -173,6 +161,26 @@ def floor_sweep(
     return FloorSweep(
         floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), status
     )
+
+
+def _checked(
+    X: ArrayLike, y: ArrayLike, X_new: ArrayLike, min_bandwidths: ArrayLike
+) -> tuple[np.ndarray, ...]:
+    """float64 X (n, d), y (n, k), X_new (m, d) and floors (F,)."""
+    X, X_new, targets, floors = (
+        np.asarray(given, dtype=np.float64) for given in (X, X_new, y, min_bandwidths)
+    )
+    targets = targets[:, None] if targets.ndim == 1 else targets
+    filled = all(rows.size and np.isfinite(rows).all() for rows in (X, X_new, targets))
+    shapes = (X.shape[:1], X.shape[1:], targets.ndim)
+    if shapes != (targets.shape[:1], X_new.shape[1:], 2) or X.ndim != 2 or not filled:
+        raise ValueError(
+            "X (n, d), y (n,) or (n, k) and X_new (m, d) must be finite numbers; got shapes "
+            f"{X.shape}, {np.shape(y)} and {X_new.shape}"
+        )
+    if floors.ndim != 1 or not floors.size or not np.all(floors >= 0):
+        raise ValueError(f"min_bandwidths={min_bandwidths!r} must be a list of numbers >= 0")
+    return X, targets, X_new, floors
 
 
 @dataclass(frozen=True)

@@ -33,34 +33,32 @@ bandfall report houses.bandfall --out houses.html
 **Tables** can be CSV, gzip-compressed CSV, Parquet or Excel files (`.xlsx`, first sheet, with
 `pip install ".[excel]"`). They are recognised by their content, and `-` reads standard
 input. The separator, decimal sign and encoding of a CSV file are guessed. If they are not comma,
-point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` override the guess. In a
-file with decimal commas, points group thousands: 1.234 is more than a thousand. The first row holds
-the names of the columns, which must be distinct. A first column without a name is assumed to hold
-row labels and is left out.
+point and UTF-8, the command says so. In a file with decimal commas, points group thousands: 1.234
+is more than a thousand. The first row holds the names of the columns, which must be distinct.
+Columns without a name, such as row labels, are left out.
 
 **Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, booleans.
 An empty field is a missing value. In columns of numbers, so are NA, NaN, null, #DIV/0! and the
 like; in columns of text these words are text. Missing features are fine. Rows without a target are
-left out and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
+left out and counted. `--model kgdd` uses numbers only and skips incomplete rows.
 
-- `--drop` leaves a column out.
-- `--keep` does too, but copies it into the predictions. Use it for ids and names of rows.
+- `--drop` leaves a column out. `bandfall predict --keep` copies one into the predictions.
 - `--weights` names the column that says how much each row counts.
 - Several `--target` options train one model for several columns.
 
 **Held-out rows** are chosen at random. If your new rows will be later ones, use
-`--time COLUMN` (or `--time-split`), which holds out the last rows by that column (numbers or
-dates). If they will come from new patients, shops or sites, use `--group COLUMN`, which holds out
-whole groups. Both give lower and more realistic scores. With `--model auto`, the search inside the
-training rows holds out whole groups or the last rows as well.
+`--time COLUMN`, which holds out the last rows by that column (numbers or dates). If they will come
+from new patients, shops or sites, use `--group COLUMN`, which holds out whole groups. Both give
+lower and more realistic scores. With `--model auto`, the search inside the training rows holds out
+whole groups or the last rows as well.
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
 JSON object instead. In a terminal, a progress bar with the remaining time appears when something
-takes more than a second. Files are written completely or not at all. A file that was not written by
-the same command is replaced only with `--force`, and an input file never is.
+takes more than a second. Files are written completely or not at all. They replace older ones, but
+never an input.
 
 **Exit codes.** 0: done. 1: the work failed, for example because there was not enough memory or the
-disk was full; `fit` then says where it saved the model. 2: the
+disk was full. 2: the
 input or the call cannot be used; one line on standard error says why, and nothing was written. 130:
 interrupted by Ctrl-C; `fit` keeps the best model so far, all other commands write nothing.
 """

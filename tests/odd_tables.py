@@ -1,12 +1,11 @@
 """Tables for the command line, and fitting to them."""
 
-import io
+import tempfile
 
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.options import Style
-from bandfall._cli.read_table import read_csv
+from bandfall._cli.read_table import read_file
 from shell import call
 
 IDS = [f"{i:08x}-{i * 7919 % 65536:04x}" for i in range(120)]
@@ -30,10 +29,12 @@ def with_column(values, name="c"):
     return table
 
 
-def table_of(data, max_cells=10**6):
-    """The table of some bytes, and its style."""
-    stream = data if hasattr(data, "read") else io.BytesIO(data)
-    return read_csv(stream, "d.csv", Style(), max_cells)
+def table_of(data, **options):
+    """The table of some bytes, and the style of its numbers."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return read_file(file.name, **options)
 
 
 def fit(data, tmp_path, *options, target="y"):

@@ -70,7 +70,7 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 3180,
+    "_cli": 2230,
     "_drawing": 404,
     "_estimators": 2900,
     "_explore": 323,

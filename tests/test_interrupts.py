@@ -164,36 +164,6 @@ def test_a_program_that_handles_ctrl_c_itself_keeps_doing_so(monkeypatch):
     assert model.skipped_ == []
 
 
-STUCK = """
-import signal, time
-signal.signal(signal.SIGINT, lambda *_: print("pressed", flush=True))
-from bandfall._cli.terminal import Watchdog
-
-with Watchdog():
-    Watchdog.spares_next = True
-    print("ready", flush=True)
-    while True:
-        time.sleep(60)  # as in a long call into C: nothing is raised
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no POSIX signals")
-def test_the_second_press_ends_a_command_that_is_stuck():
-    process = subprocess.Popen(
-        [sys.executable, "-c", STUCK],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    for line in ("ready", "pressed"):  # the first press is left to the fit
-        assert process.stdout.readline() == f"{line}\n"
-        process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert said.splitlines() == ["", "bandfall: stopped; nothing was written"]
-
-
 @pytest.mark.parametrize("choice", ["auto", "kgdd"])
 def test_the_command_writes_the_model_so_far(choice, tmp_path, monkeypatch):
     """Pressed in a process of its own, through the entry point."""

@@ -2,32 +2,30 @@
 
 import errno
 import gzip
-import io
 import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bandfall._cli import outputs
-from bandfall._cli.rows import feature_numbers
-from bandfall._cli.terminal import InputError
-from bandfall._files import atomic, model_file
-from odd_tables import table_of
 from shell import Y, call, frame, one_line
 
 
 @pytest.fixture
 def fit(tmp_path):
-    """Fit on the given bytes; returns the complaint and checks that nothing was written."""
+    """Fit on the given bytes; returns the complaint, and checks that nothing was written.
+
+    A note may stand above it.
+    """
     out = tmp_path / "m.bandfall"
 
     def complaint(data, *options, target="y", name="data.csv"):
         (tmp_path / name).write_bytes(data)
         done = call("fit", tmp_path / name, *Y[:1], target, *Y[2:], "--out", out, *options)
         assert not out.exists()
-        return one_line(done)
+        assert done.exit_code == 2, done.output
+        assert "Traceback" not in done.output
+        return done.stderr.splitlines()[-1]
 
     return complaint
 
@@ -38,18 +36,18 @@ def csv_bytes(table):
 
 def test_missing_file(tmp_path):
     done = call("fit", tmp_path / "no.csv", *Y, "--out", tmp_path / "m")
-    assert "no.csv does not exist" in one_line(done)
+    assert "no.csv: No such file" in one_line(done)
 
 
 def test_directory(tmp_path):
     done = call("fit", tmp_path, *Y, "--out", tmp_path / "m")
-    assert "is a directory" in one_line(done)
+    assert "Is a directory" in one_line(done)
 
 
 def test_missing_target(fit):
     line = fit(csv_bytes(frame()), target="Y")
     assert "no column 'Y'" in line
-    assert "it has: width, höhe, y" in line
+    assert "has: width, höhe, y" in line
 
 
 def test_misspelt_target(fit):
@@ -73,15 +71,7 @@ def test_text_in_a_number_column(fit):
     table.loc[[4, 9], "width"] = ["five", "ten"]
     line = fit(csv_bytes(table))
     assert "column 'width'" in line
-    assert "'five' in row 5" in line
-    assert "--drop width" in line
-
-
-def test_text_far_down():
-    table = frame().astype(object)
-    table.loc[44, "höhe"] = "hoch"
-    with pytest.raises(InputError, match="'hoch' in row 45"):
-        feature_numbers(table_of(csv_bytes(table))[0], "d.csv", remedy="drop it")
+    assert "leave it out with --drop" in line
 
 
 def test_dates_in_parquet(tmp_path):
@@ -95,7 +85,7 @@ def test_dates_in_parquet(tmp_path):
 def test_infinite_value(fit):
     table = frame()
     table.loc[7, "width"] = np.inf
-    assert "infinite value in row 8" in fit(csv_bytes(table))
+    assert "infinity" in fit(csv_bytes(table))
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
@@ -110,9 +100,7 @@ def test_header_only(fit):
 def test_no_rows_after_dropping(fit):
     table = frame()
     table["höhe"] = np.nan
-    line = fit(csv_bytes(table))
-    assert "no row without missing values" in line
-    assert "'höhe'" in line
+    assert "0 rows that can be used" in fit(csv_bytes(table))
 
 
 def test_too_few_rows(fit):
@@ -125,37 +113,21 @@ def test_duplicate_headers(fit):
 
 
 def test_unnamed_column(fit):
-    line = fit(b"a,,y\n" + b"0,2,5\n" * 9)
-    assert "column 2 of" in line
-    assert "name it in the header" in line
+    assert "no column 'b' (has: a, y)" in fit(b"a,,y\n" + b"0,2,5\n" * 9, target="b")
 
 
 @pytest.mark.parametrize("row", [b"1,2,3,4\n", b"1,2,3,4\n" * 9])
 def test_too_many_fields(fit, row):
-    assert "not a proper table" in fit(b"a,b,y\n1,2,3\n2,3,4\n" + row)
+    assert "cannot be read as a table" in fit(b"a,b,y\n1,2,3\n2,3,4\n" + row)
 
 
 def test_all_rows_too_long(fit):
-    assert "not a proper table" in fit(b"a,b,y\n" + b"1,2,3,4\n" * 9)
-
-
-def test_not_in_the_encoding_that_was_named(fit):
-    data = "a,größe,y\n1,2,3\n".encode("latin-1")
-    assert "is not utf-8 text; name its --encoding" in fit(data, "--encoding", "utf-8")
-    assert "--encoding klingon is not known" in fit(data, "--encoding", "klingon")
-
-
-def test_in_no_encoding_that_is_known(fit):
-    assert "name its --encoding" in fit(b"a,b\x81\xff,y\n1,2,3\n")
-
-
-def test_binary(fit):
-    assert "neither CSV nor Parquet nor Excel" in fit(b"\x7fELF\0\0\0\0" * 100)
+    assert "cannot be read as a table" in fit(b"a,b,y\n" + b"1,2,3,4\n" * 9)
 
 
 def test_damaged_gzip(fit):
     packed = gzip.compress(csv_bytes(frame(5000)))
-    assert "cannot be unpacked" in fit(packed[: len(packed) // 2])
+    assert "cannot be read as a table" in fit(packed[: len(packed) // 2])
 
 
 def test_damaged_parquet(tmp_path):
@@ -163,26 +135,14 @@ def test_damaged_parquet(tmp_path):
     data = (tmp_path / "d.parquet").read_bytes()
     (tmp_path / "d.parquet").write_bytes(data[: len(data) // 2])
     done = call("fit", tmp_path / "d.parquet", *Y, "--out", tmp_path / "m")
-    assert "cannot be read as Parquet" in one_line(done)
-
-
-def test_huge_file():
-    with pytest.raises(InputError, match="more than 500 values"):
-        table_of(csv_bytes(frame(300)), max_cells=500)
-
-
-def test_compressed_bomb_stops_early():
-    bomb = gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(b"a,y\n" + b"1,2\n" * 2_000_000)))
-    with pytest.raises(InputError, match="more than 200,000 values"):
-        table_of(bomb, max_cells=200_000)
-    assert bomb.tell() < 4_000_000
+    assert "cannot be read as a table" in one_line(done)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--test-fraction", 1), "--test-fraction must be at least 0 and below 1; got 1"),
-        (("--test-fraction", -0.1), "--test-fraction must be"),
+        (("--test-fraction", 1), "too few to train on"),
+        (("--weights", "nothing"), "no column 'nothing'"),
     ],
 )
 def test_options_out_of_range(fit, options, message):
@@ -190,7 +150,12 @@ def test_options_out_of_range(fit, options, message):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [(("--model", "forest"), "krr-cv"), (("--max-rows", 1), "--max-rows")]
+    ("options", "message"),
+    [
+        (("--model", "forest"), "kgdd"),
+        (("--max-rows", 1), "--max-rows"),
+        (("--test-fraction", -0.1), "--test-fraction"),
+    ],
 )
 def test_unknown_choice(options, message, tmp_path):
     done = call("fit", "d.csv", *Y[:2], *options, "--out", tmp_path / "m")
@@ -211,22 +176,9 @@ class TestNothingIsOverwritten:
 
     def test_input_as_output(self, data):
         before = data.read_bytes()
-        done = call("fit", data, *Y, "--out", data, "--force")
+        done = call("fit", data, *Y, "--out", data)
         assert "would overwrite the input" in one_line(done)
         assert data.read_bytes() == before
-
-    @pytest.mark.parametrize("command", ["fit", "report"])
-    def test_something_else(self, data, tmp_path, command):
-        precious = tmp_path / "thesis.txt"
-        precious.write_text("years of work")
-        done = call(command, data, *Y, "--out", precious)
-        assert "was not written by this command" in one_line(done)
-        assert precious.read_text() == "years of work"
-
-    def test_force(self, data, tmp_path):
-        (tmp_path / "old").write_text("nothing precious")
-        done = call("fit", data, *Y, "--out", tmp_path / "old", "--force")
-        assert done.exit_code == 0
 
     def test_bad_input_leaves_an_old_model(self, model, tmp_path):
         before = model.read_bytes()
@@ -237,7 +189,7 @@ class TestNothingIsOverwritten:
     def test_predictions_over_data(self, model, data):
         before = data.read_bytes()
         one_line(call("predict", model, data, "--out", data))
-        one_line(call("predict", model, data, "--out", model, "--force"))
+        one_line(call("predict", model, data, "--out", model))
         assert data.read_bytes() == before
 
     @pytest.mark.parametrize("command", ["fit", "report", "predict"])
@@ -251,7 +203,7 @@ class TestNothingIsOverwritten:
 
         monkeypatch.setattr(f"bandfall._cli.{command}.read_model_file", never, raising=False)
         monkeypatch.setattr("bandfall._cli.training.load_table", never)
-        arguments = (model, data) if command == "predict" else (data, *Y)
+        arguments = (data, *Y) if command == "fit" else (model, data)
         before = sorted(tmp_path.iterdir())
         done = call(command, *arguments, "--out", tmp_path / ("m" * 250))
         assert "cannot be written: File name too long" in one_line(done)
@@ -260,15 +212,15 @@ class TestNothingIsOverwritten:
     @pytest.mark.parametrize("command", ["fit", "report", "predict"])
     def test_devices_and_pipes(self, model, data, tmp_path, command):
         os.mkfifo(tmp_path / "pipe")
-        arguments = (model, data) if command == "predict" else (data, *Y)
-        done = call(command, *arguments, "--out", tmp_path / "pipe", "--force")
+        arguments = (data, *Y) if command == "fit" else (model, data)
+        done = call(command, *arguments, "--out", tmp_path / "pipe")
         assert "is not a regular file" in one_line(done)
 
     def test_missing_or_wrong_directory(self, data, tmp_path):
         done = call("fit", data, *Y, "--out", tmp_path / "no" / "m")
         assert "does not exist" in one_line(done)
         done = call("fit", data, *Y, "--out", tmp_path)
-        assert "is a directory" in one_line(done)
+        assert "is not a regular file" in one_line(done)
 
 
 class TestPredict:
@@ -287,7 +239,7 @@ class TestPredict:
 
     def test_missing_columns(self, model, tmp_path):
         line = self.complaint(model, frame()[["y"]], tmp_path)
-        assert "no columns 'width', 'höhe'" in line
+        assert "no column 'width', 'höhe'" in line
 
     def test_renamed_column(self, model, tmp_path):
         line = self.complaint(model, frame().rename(columns={"width": "Width"}), tmp_path)
@@ -318,7 +270,7 @@ class TestPredict:
 
 
 def test_a_very_long_name_in_the_header(fit):
-    assert "the header of" in fit(b"a" * 200_000 + b",y\n1,2\n")
+    assert "field larger than" in fit(b"a" * 200_000 + b",y\n1,2\n")
 
 
 def test_inspecting_a_pipe_does_not_block(tmp_path):
@@ -364,74 +316,35 @@ class TestHostileNames:
         assert json.loads(text)["features"] == list(self.NAMES)
 
 
-def test_report_needs_a_target(tmp_path):
+@pytest.mark.parametrize("command", ["report", "explore"])
+def test_pages_need_a_model(tmp_path, command):
     frame().to_csv(tmp_path / "d.csv", index=False)
-    done = call("report", tmp_path / "d.csv", "--out", tmp_path / "r.html")
-    assert "name the column to predict: --target" in one_line(done)
+    done = call(command, tmp_path / "d.csv", "--out", tmp_path / "r.html")
+    assert "cannot be read as a bandfall model" in one_line(done)
+    assert "No such file" in one_line(call(command, tmp_path / "no", "--out", tmp_path / "r.html"))
 
 
-def test_explore_finds_out_before_it_opens_a_page(tmp_path):
+@pytest.mark.parametrize("options", [("--test-fraction", 0), ("--target", "width")])
+def test_compare_needs_held_out_rows_and_one_target(tmp_path, options):
     frame().to_csv(tmp_path / "d.csv", index=False)
-    done = call("explore", tmp_path / "d.csv")
-    assert "name the column to predict: --target" in one_line(done)
-    assert "needs the table" in one_line(call("explore", "--target", "y"))
-    done = call("explore", tmp_path / "nothing.csv", "--target", "y")
-    assert "nothing.csv does not exist" in one_line(done)
+    done = call("compare", tmp_path / "d.csv", *Y[:2], *options)
+    assert options[0] in one_line(done)
 
 
-def test_compare_needs_held_out_rows(tmp_path):
+@pytest.mark.parametrize("command", ["fit", "predict", "report"])
+def test_a_disk_that_fills_up_is_a_failure(tmp_path, monkeypatch, command):
+    """`--out` could be written before the work began."""
     frame().to_csv(tmp_path / "d.csv", index=False)
-    done = call("compare", tmp_path / "d.csv", *Y[:2], "--test-fraction", 0)
-    assert "--test-fraction must be above 0" in one_line(done)
+    assert call("fit", tmp_path / "d.csv", *Y, "--out", tmp_path / "m").exit_code == 0
 
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-class TestDiskFull:
-    """The disk fills up while the work is done: `--out` could be written before."""
-
-    @pytest.fixture
-    def full(self, monkeypatch, tmp_path):
-        """A directory that nothing can be written to any more."""
-        original = atomic.write_atomically
-        directory = tmp_path / "full"
-        directory.mkdir()
-
-        def write(file, data):
-            if Path(file).resolve().parent == directory:
-                raise OSError(errno.ENOSPC, "No space left on device", str(file))
-            original(file, data)
-
-        for module in (outputs, model_file):
-            monkeypatch.setattr(module, "write_atomically", write)
-        return directory
-
-    def test_the_trained_model_is_kept_elsewhere(self, full, tmp_path, monkeypatch):
-        frame().to_csv(tmp_path / "d.csv", index=False)
-        spare = tmp_path / "spare"
-        spare.mkdir()
-        monkeypatch.setattr("tempfile.tempdir", str(spare))
-        done = call("fit", tmp_path / "d.csv", *Y, "--out", full / "m.bandfall")
-        line = one_line(done, code=1)
-        (kept,) = spare.iterdir()
-        assert "No space left on device" in line
-        assert str(kept) in line
-        assert call("inspect", kept).exit_code == 0
-
-    def test_a_model_that_cannot_be_kept_anywhere_is_said_to_be_lost(
-        self, full, tmp_path, monkeypatch
-    ):
-        frame().to_csv(tmp_path / "d.csv", index=False)
-        monkeypatch.chdir(full)
-        monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-        done = call("fit", tmp_path / "d.csv", *Y, "--out", full / "m.bandfall")
-        assert "the model is lost" in one_line(done, code=1)
-
-    def test_predictions_and_pages_end_with_code_1(self, full, tmp_path):
-        frame().to_csv(tmp_path / "d.csv", index=False)
-        model = tmp_path / "m.bandfall"
-        assert call("fit", tmp_path / "d.csv", *Y, "--out", model).exit_code == 0
-        done = call("predict", model, tmp_path / "d.csv", "--out", full / "p.csv")
-        assert done.exit_code == 1
-        assert "No space left" in done.stderr
-        done = call("report", model, "--out", full / "r.html", "--no-rivals")
-        assert "No space left" in one_line(done, code=1)
+    monkeypatch.setattr("os.fsync", full)
+    arguments = (
+        (tmp_path / "d.csv", *Y) if command == "fit" else (tmp_path / "m", tmp_path / "d.csv")
+    )
+    done = call(command, *arguments, "--out", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "No space left on device" in done.stderr.splitlines()[-1]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["d.csv", "m"]

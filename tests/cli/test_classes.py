@@ -49,11 +49,10 @@ def test_inspect_shows_a_single_bandwidth_once_and_no_time_limit(tmp_path):
     assert "ended because" not in shown
 
 
-def test_predictions_have_probabilities_and_a_score(csv, tmp_path):
+def test_predictions_have_probabilities(csv, tmp_path):
     call("fit", csv, "--target", "y", "--out", tmp_path / "m")
     done = call("predict", tmp_path / "m", csv, "--keep", "width")
     assert done.exit_code == 0, done.output
-    assert "16 rows are right" in done.stderr
     (tmp_path / "p.csv").write_text(done.stdout, encoding="utf-8")
     table = pd.read_csv(tmp_path / "p.csv")
     assert list(table.columns) == ["width", "prediction", "probability_high", "probability_low"]
@@ -62,14 +61,13 @@ def test_predictions_have_probabilities_and_a_score(csv, tmp_path):
     done = call("predict", tmp_path / "m", csv, "--json")
     result = json.loads(done.stdout)
     assert set(result["predictions"]) == {"high", "low"}
-    assert 0.5 < result["scores"]["accuracy"] <= 1.0
 
 
 def test_numbers_can_be_classes(tmp_path):
     table = frame(80)
     table["y"] = np.where(table["y"] > 0.5, 2, 1)
     table.to_csv(tmp_path / "d.csv", index=False)
-    options = ("--target", "y", "--out", tmp_path / "m", "--force")
+    options = ("--target", "y", "--out", tmp_path / "m")
     done = call("fit", tmp_path / "d.csv", *options)
     assert "only 2 values" in done.stderr
     done = call("fit", tmp_path / "d.csv", *options, "--task", "classification", "--json")
@@ -82,9 +80,9 @@ def test_truth_values_are_classes(tmp_path):
     table.to_csv(tmp_path / "d.csv", index=False)
     options = ("--target", "y", "--out", tmp_path / "m", "--json")
     done = call("fit", tmp_path / "d.csv", *options)
-    assert "has the values true and false: training a classifier" in done.stderr
+    assert "has 2 boolean values: training a classifier" in done.stderr
     assert json.loads(done.stdout)["classes"] == ["False", "True"]
-    done = call("fit", tmp_path / "d.csv", *options, "--force", "--task", "regression")
+    done = call("fit", tmp_path / "d.csv", *options, "--task", "regression")
     assert "classes" not in json.loads(done.stdout)
 
 
@@ -92,8 +90,7 @@ def test_without_test_rows_those_of_the_search_are_scored(csv, tmp_path):
     options = ("--target", "y", "--test-fraction", "0")
     done = call("fit", csv, *options, "--out", tmp_path / "m")
     assert done.exit_code == 0, done.output
-    assert "R²" not in done.stdout
-    assert "accuracy" not in done.stdout
+    assert "held-out accuracy" not in done.stdout
     done = call("report", tmp_path / "m", "--out", tmp_path / "r.html", "--json")
     assert json.loads(done.stdout)["held_out"] is True  # by the search
     assert "no test rows were given" in (tmp_path / "r.html").read_text(encoding="utf-8")
@@ -126,25 +123,23 @@ def test_one_class_cannot_be_compared(tmp_path):
     assert "the same class" in one_line(call("compare", tmp_path / "d.csv", *options))
 
 
-@pytest.mark.parametrize("from_file", [True, False])
-def test_a_report_tells_of_classes(csv, tmp_path, from_file):
-    if from_file:
-        call("fit", csv, "--target", "y", "--out", tmp_path / "m")
-        done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
-    else:
-        done = call("report", csv, "--target", "y", "--out", tmp_path / "r.html", "--no-rivals")
+@pytest.mark.parametrize("rivals", [True, False])
+def test_a_report_tells_of_classes(csv, tmp_path, rivals):
+    call("fit", csv, "--target", "y", "--out", tmp_path / "m")
+    option = "--rivals" if rivals else "--no-rivals"
+    done = call("report", tmp_path / "m", "--out", tmp_path / "r.html", option)
     assert done.exit_code == 0, done.output
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for name in ("score", "path", "calibration", "confusion", "slices", "features", "errors"):
         assert f'<section id="{name}">' in page
-    assert ("support vectors (Platt)" in page) == from_file
+    assert ("support vectors (Platt)" in page) == rivals
     assert "R²" not in page.partition("<main>")[2]
 
 
 def test_classes_can_be_explored(csv, tmp_path):
     out = ("--no-open", "--out", tmp_path / "e.html")
     call("fit", csv, "--target", "y", "--out", tmp_path / "m")
-    for arguments in ((csv, "--target", "y"), (tmp_path / "m",), (tmp_path / "m", csv)):
+    for arguments in ((tmp_path / "m",), (tmp_path / "m", csv)):
         done = call("explore", *arguments, *out)
         assert done.exit_code == 0, done.output
         page = (tmp_path / "e.html").read_text(encoding="utf-8")
@@ -155,7 +150,7 @@ def test_classes_can_be_explored(csv, tmp_path):
 def test_what_cannot_be_is_one_line(csv, tmp_path):
     fit = ("fit", csv, "--target", "y", "--out", tmp_path / "m")
     done = call(*fit, "--task", "regression")
-    assert "a target must be a number" in one_line(done)
+    assert "where a number should be" in one_line(done)
     done = call(*fit, "--task", "classification", "--model", "kgdd")
     assert done.exit_code == 2
     assert "--model auto" in done.stderr.splitlines()[-1]
@@ -185,12 +180,12 @@ class TestClassesWithoutTrainingRows:
         table["y"] = np.where(table["width"] > 0, "high", "low")
         table.loc[60 - request.param :, "y"] = "new"
         table.to_csv(tmp_path / "d.csv", index=False)
-        return (tmp_path / "d.csv", "--target", "y", "--time-split", "day"), request.param
+        return (tmp_path / "d.csv", "--target", "y", "--time", "day"), request.param
 
-    @pytest.mark.parametrize("command", ["fit", "compare", "report"])
+    @pytest.mark.parametrize("command", ["fit", "compare"])
     def test_one_line_explains_the_scores(self, late, tmp_path, command):
         options, n_unseen = late
-        out = () if command == "compare" else ("--out", tmp_path / "out", "--force")
+        out = () if command == "compare" else ("--out", tmp_path / "out")
         done = call(command, *options, *out)
         assert done.exit_code == 0, done.output
         line = f"{n_unseen} of 12 held-out rows are of a class without training rows ('new')"
@@ -209,8 +204,6 @@ class TestClassesWithoutTrainingRows:
         words = f"on 12 rows, {n_unseen} of them in classes without training rows"
         for text in (shown, call("inspect", tmp_path / "m").stdout):
             assert words in " ".join(text.split())
-        done = call("predict", tmp_path / "m", tmp_path / "d.csv")
-        assert f"{n_unseen} of 12 rows are of a class without training rows" in done.stderr
         done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
         assert done.exit_code == 0, done.output
         page = (tmp_path / "r.html").read_text(encoding="utf-8").partition("<script")[0]

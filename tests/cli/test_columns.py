@@ -11,14 +11,14 @@ import pytest
 
 from bandfall import BandfallRegressor, load_model
 from bandfall._cli import training
-from bandfall._cli.options import Choices, Roles, Style
+from bandfall._cli.options import Choices
 from bandfall._cli.read_table import read_file
 from bandfall._cli.rows import Dataset, load_table, split_table
 from bandfall._cli.stored import pack_rows, unpack_rows
 from bandfall._cli.terminal import InputError
 from bandfall._files import dump_bytes, load_bytes, read_model_file
 from bandfall.report._columns import kind_of
-from odd_tables import IDS, csv_of, fit, numbers, with_column
+from odd_tables import csv_of, fit, numbers, with_column
 from shell import call, frame, one_line, quick_flagship
 
 pytestmark = pytest.mark.usefixtures("quick_models")
@@ -27,34 +27,12 @@ pytestmark = pytest.mark.usefixtures("quick_models")
 class TestRoles:
     """What options say about columns."""
 
-    def test_keep_is_no_feature_and_comes_back(self, tmp_path):
-        table = with_column(IDS, "id")
-        done = fit(csv_of(table), tmp_path, "--keep", "id")
-        assert done.exit_code == 0, done.output
-        assert "id" not in load_model(tmp_path / "m").feature_names_in_
-        lines = call("predict", tmp_path / "m", tmp_path / "d.csv").stdout.splitlines()
-        assert lines[0] == "id,prediction"
-        assert [line.split(",")[0] for line in lines[1:]] == IDS
-        # Where new rows have no such column, there is none to carry.
-        table.drop(columns="id").to_csv(tmp_path / "new.csv", index=False)
-        lines = call("predict", tmp_path / "m", tmp_path / "new.csv").stdout.splitlines()
-        assert lines[0] == "prediction"
-
     def test_keep_when_predicting(self, tmp_path):
         fit(csv_of(numbers()), tmp_path)
         done = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "b", "--json")
         assert json.loads(done.stdout)["kept"]["b"] == numbers()["b"].tolist()
         done = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "B")
         assert "no column 'B'" in one_line(done)
-
-    def test_predictions_with_kept_columns_are_recognised(self, tmp_path):
-        fit(csv_of(numbers()), tmp_path)
-        for _ in range(2):
-            done = call(
-                *("predict", tmp_path / "m", tmp_path / "d.csv"),
-                *("--keep", "b", "--out", tmp_path / "p.csv"),
-            )
-            assert done.exit_code == 0, done.output
 
     def test_weights(self, tmp_path):
         """Rows of weight zero count for nothing, however wrong they are."""
@@ -66,13 +44,12 @@ class TestRoles:
         assert json.loads(done.stdout)["test"]["r2"] > 0.8, done.output
         assert "w" not in load_model(tmp_path / "m").feature_names_in_
 
-    @pytest.mark.parametrize("choice", ["kgdd", "krr-cv"])
-    def test_weights_of_pipelines(self, choice, tmp_path):
+    def test_weights_of_pipelines(self, tmp_path):
         table = numbers().assign(w=2.0)
-        done = fit(csv_of(table), tmp_path, "--weights", "w", "--model", choice)
+        done = fit(csv_of(table), tmp_path, "--weights", "w", "--model", "kgdd")
         assert done.exit_code == 0, done.output
 
-    @pytest.mark.parametrize(("weight", "complaint"), [("-1", "has -1 in row 1"), ("", "no value")])
+    @pytest.mark.parametrize(("weight", "complaint"), [("-1", "egative"), ("", "NaN")])
     def test_bad_weights(self, weight, complaint, tmp_path):
         data = b"a,w,y\n1," + weight.encode() + b",2\n" + b"1,1,2\n" * 9
         assert complaint in one_line(fit(data, tmp_path, "--weights", "w"))
@@ -82,7 +59,7 @@ class TestRoles:
         table = with_column(pd.date_range("2023-01-01", periods=120), "day")
         table["day"] = np.arange(120) if form is None else table["day"].dt.strftime(form)
         shuffled = table.sample(frac=1.0, random_state=1)
-        done = fit(csv_of(shuffled), tmp_path, "--time-split", "day", "--drop", "day")
+        done = fit(csv_of(shuffled), tmp_path, "--time", "day", "--drop", "day")
         assert "the last by day" in done.stdout
         kept = read_model_file(tmp_path / "m").notes["test"]["values"][:, -1]
         np.testing.assert_array_equal(np.sort(kept), np.sort(table["y"].iloc[-24:]))
@@ -97,7 +74,7 @@ class TestRoles:
     def test_dates_in_doubt(self, tmp_path):
         days = pd.date_range("2023-01-01", periods=12, freq="MS").strftime("%d/%m/%Y")
         data = csv_of(with_column(np.tile(days, 10), "day"))
-        line = one_line(fit(data, tmp_path, "--time-split", "day"))
+        line = one_line(fit(data, tmp_path, "--time", "day"))
         assert "day and month are in doubt" in line
 
     def test_targets_written_as_text(self, tmp_path):
@@ -109,19 +86,24 @@ class TestRoles:
     def test_moments_stay_together(self):
         day = np.repeat(np.arange(20), 5)
         table = Dataset(
-            pd.DataFrame({"a": day}), day.astype(float), "d", Roles(["y"], time="day"), time=day
+            pd.DataFrame({"a": day}),
+            day.astype(float),
+            "d",
+            Choices(["y"], time="day", test_fraction=0.23),
+            time=day,
         )
-        train, test = split_table(table, Choices(test_fraction=0.23))
+        train, test = split_table(table)
         assert test.time.min() > train.time.max()
         assert len(test) == 25
 
     def test_groups_stay_together(self, tmp_path):
         table = with_column(np.repeat([f"p{i}" for i in range(12)], 10), "patient")
         table.to_csv(tmp_path / "d.csv", index=False)
-        loaded = load_table(str(tmp_path / "d.csv"), Roles(["y"], group="patient"))
-        assert "patient" not in loaded.X.columns
         for seed in range(5):
-            train, test = split_table(loaded, Choices(seed=seed))
+            choices = Choices(["y"], group="patient", seed=seed)
+            loaded = load_table(str(tmp_path / "d.csv"), choices)
+            assert "patient" not in loaded.X.columns
+            train, test = split_table(loaded)
             assert not set(train.group) & set(test.group)
             assert 10 <= len(test) <= 30
 
@@ -134,7 +116,7 @@ class TestRoles:
         done = fit(csv_of(table), tmp_path, "--group", "patient")
         assert done.exit_code == 0, done.output
         assert load_model(tmp_path / "m").best_score_ < 0.5
-        fit(csv_of(table), tmp_path, "--drop", "patient", "--force")
+        fit(csv_of(table), tmp_path, "--drop", "patient")
         assert load_model(tmp_path / "m").best_score_ > 0.9
 
     def test_one_group_to_train_on_is_searched_by_rows(self, tmp_path):
@@ -157,7 +139,7 @@ class TestRoles:
         table.to_csv(tmp_path / "d.csv", index=False)
         done = call("compare", tmp_path / "d.csv", "--target", "y", "--group", "patient")
         assert done.exit_code == 0, done.output
-        assert [len(set(groups)) for groups in told] == [10]
+        assert [len(set(groups)) for groups in told] == [9]
 
     def test_one_group_cannot_be_parted(self, tmp_path):
         data = csv_of(with_column("only", "patient"))
@@ -166,12 +148,10 @@ class TestRoles:
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            (("--time-split", "a", "--group", "b"), "not both"),
-            (("--keep", "y"), "--target y is also in --keep"),
+            (("--time", "a", "--group", "b"), "not both"),
             (("--weights", "y"), "--target y is also in --weights"),
             (("--group", "C"), "no column 'C'"),
-            (("--time-split", "name"), "'x'; --time-split needs numbers, or dates as 2024"),
-            (("--target", "y"), "--target names one column twice"),
+            (("--time", "name"), "'x'; --time needs numbers, or dates as 2024"),
         ],
     )
     def test_contradictions(self, options, complaint, tmp_path):
@@ -181,12 +161,9 @@ class TestRoles:
     def test_several_targets(self, tmp_path):
         table = numbers().assign(z=lambda t: t["a"] - t["b"])
         done = fit(csv_of(table), tmp_path, "--target", "z", "--json")
-        test = json.loads(done.stdout)["test"]
-        assert set(test["targets"]) == {"y", "z"}
-        assert test["targets"]["z"]["r2"] > 0.9
+        assert json.loads(done.stdout)["test"]["r2"] > 0.9
         done = call("predict", tmp_path / "m", tmp_path / "d.csv")
         assert done.stdout.splitlines()[0] == "prediction_y,prediction_z"
-        assert "held-out R² z" in fit(csv_of(table), tmp_path, "--target", "z").stdout
         line = one_line(call("report", tmp_path / "m", "--out", tmp_path / "r.html"))
         assert "one --target" in line
 
@@ -249,25 +226,12 @@ class TestMixedTables:
         assert models["linear (ridge, CV)"] > 0.5
         assert len(models) == 8
 
-    def test_models_of_numbers_say_what_takes_text(self, file, tmp_path):
-        done = call("fit", file, "--target", "y", "--model", "kgdd", "--out", tmp_path / "m")
-        line = one_line(done)
-        assert "column 'colour'" in line
-        assert "--model auto, or leave it out with --drop colour" in line
-
     def test_another_kind_when_predicting(self, tmp_path):
         fit(csv_of(numbers()), tmp_path)
         numbers().assign(a="five").to_csv(tmp_path / "new.csv", index=False)
         line = one_line(call("predict", tmp_path / "m", tmp_path / "new.csv"))
         assert "column 'a'" in line
         assert "'five' in row 1" in line
-
-    def test_a_target_that_cannot_be_read_costs_the_score_only(self, tmp_path):
-        fit(csv_of(numbers()), tmp_path)
-        numbers().assign(y="to do").to_csv(tmp_path / "new.csv", index=False)
-        done = call("predict", tmp_path / "m", tmp_path / "new.csv")
-        assert "no score: column 'y'" in one_line(done, 0)
-        assert len(done.stdout.splitlines()) == 121
 
     def test_codes_of_digits_stay_levels(self, tmp_path):
         """A column that was text in training is text in a table that has only its digits."""
@@ -279,7 +243,8 @@ class TestMixedTables:
         digits = table[table["code"] != "A"]
         digits.to_csv(tmp_path / "new.csv", index=False)
         done = call("predict", tmp_path / "m", tmp_path / "new.csv", "--json")
-        assert json.loads(done.stdout)["scores"]["r2"] > 0.9
+        predictions = np.array(json.loads(done.stdout)["predictions"])
+        assert np.corrcoef(predictions, digits["y"])[0, 1] > 0.95
 
 
 class TestScores:
@@ -316,8 +281,10 @@ def test_kept_rows_that_are_damaged(tmp_path):
     """A model file may come from anyone: what it keeps beside the model is checked when read."""
     table = TestMixedTables().table()
     features = table.drop(columns="y")
-    packed = pack_rows(features, table["y"].to_numpy())
-    X, y = unpack_rows(packed, features.columns)
+    y = table["y"].to_numpy()
+    packed = pack_rows(Dataset(features, y, "d", Choices(["y"]), weights=np.ones(120)))
+    X, y, weights = unpack_rows(packed, features.columns)
+    np.testing.assert_array_equal(weights, np.ones(120))
     pd.testing.assert_frame_equal(X, features, check_dtype=False)
     np.testing.assert_array_equal(y, table["y"])
     width = len(packed["kinds"])
@@ -337,6 +304,7 @@ def test_kept_rows_that_are_damaged(tmp_path):
         ("kinds", ["other"] * width),
         ("kinds", [[]] * width),
         ("kinds", 3),
+        ("weights", np.ones(3)),
     ]:
         with pytest.raises(InputError, match="cannot be read"):
             unpack_rows({**packed, field: value}, features.columns)
@@ -350,8 +318,9 @@ def test_many_texts_do_not_fill_the_header(tmp_path):
     table = frame(300)
     table["text"] = ["".join(random.choice(list("abcdé"), 20_000)) for _ in range(300)]
     model = quick_flagship().fit(table[["width", "höhe"]], table["y"])
-    data = dump_bytes(model, notes={"test": pack_rows(table[["text"]], table["y"].to_numpy())})
-    X, _ = unpack_rows(load_bytes(data).notes["test"], ["text"])
+    rows = Dataset(table[["text"]], table["y"].to_numpy(), "d", Choices(["y"]))
+    data = dump_bytes(model, notes={"test": pack_rows(rows)})
+    X, _, _ = unpack_rows(load_bytes(data).notes["test"], ["text"])
     assert X["text"].tolist() == table["text"].tolist()
 
 
@@ -400,7 +369,7 @@ class TestWordsForMissingValues:
 
     def test_na_in_other_files(self, tmp_path):
         self.table("missing!").to_parquet(tmp_path / "d.parquet")
-        found, _ = read_file(str(tmp_path / "d.parquet"), Style(missing=["missing!"]))
+        found, _ = read_file(str(tmp_path / "d.parquet"), missing=["missing!"])
         assert found["price"].isna().sum() == 6
 
     def test_text_keeps_what_looks_like_numbers(self, tmp_path):
@@ -411,10 +380,9 @@ class TestWordsForMissingValues:
         assert call("predict", tmp_path / "m", tmp_path / "d.csv").exit_code == 0
         assert "no column 'kode'" in one_line(fit(csv_of(table), tmp_path, "--text", "kode"))
 
-    def test_compare_and_report_take_both(self, tmp_path):
+    def test_compare_takes_both(self, tmp_path):
         csv = tmp_path / "d.csv"
         csv.write_bytes(csv_of(self.table("nix")))
-        for command in (("compare", csv), ("report", csv, "--out", tmp_path / "p.html")):
-            options = ("--target", "y", "--na", "nix", "--text", "a", "--max-rows", "40")
-            done = call(*command, *options)
-            assert done.exit_code == 0, done.output
+        options = ("--target", "y", "--na", "nix", "--text", "a", "--max-rows", "40")
+        done = call("compare", csv, *options)
+        assert done.exit_code == 0, done.output

@@ -14,7 +14,6 @@ import types
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
 from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
@@ -66,17 +65,18 @@ class TestFit:
         assert "held-out R²" in done.stdout
         assert done.stderr == ""
         assert list(load_model(tmp_path / "m").feature_names_in_) == ["width", "höhe"]
+        assert done.stdout == call("inspect", tmp_path / "m").stdout
 
     def test_for_machines(self, csv, tmp_path):
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--json")
         result = json.loads(done.stdout)
-        assert result["n_train"] == 48
-        assert result["n_test"] == 12
+        assert result["path"]["n_rows"] == 48
+        assert result["test"]["n_rows"] == 12
         assert result["test"]["r2"] > 0.5
-        assert result["status"] == "r2_reached"
+        assert result["path"]["status"] == "r2_reached"
         assert not result["interrupted"]
 
-    @pytest.mark.parametrize("choice", ["auto", "kgdd", "krr-cv"])
+    @pytest.mark.parametrize("choice", ["auto", "kgdd"])
     def test_models(self, csv, tmp_path, choice, quick_models):
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--model", choice, "--json")
         assert json.loads(done.stdout)["test"]["r2"] > 0.5
@@ -84,7 +84,7 @@ class TestFit:
 
     def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path, no_least_time):
         arguments = ("fit", csv, *Y, "--out", tmp_path / "m", "--model", "auto")
-        arguments += ("--max-seconds", 1e-9, "--force")
+        arguments += ("--max-seconds", 1e-9)
         skipped = json.loads(call(*arguments, "--json").stdout)["skipped"]
         assert any(one.startswith("the search ended early") for one in skipped)
         assert load_model(tmp_path / "m").skipped_ == skipped
@@ -105,15 +105,6 @@ class TestFit:
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--test-fraction", 0)
         assert done.exit_code == 0
         assert len(load_model(tmp_path / "m")[-1].path_.X) == 60
-
-    def test_all_rows_train_however_many(self, tmp_path, monkeypatch):
-        """From the shell as from Python: a sample that nobody asked for is another model."""
-        monkeypatch.setattr("bandfall._cli.options.MAX_ROWS", {"auto": 20, "kgdd": 20})
-        frame().to_csv(tmp_path / "d.csv", index=False)
-        for model in ("auto", "kgdd"):
-            done = call("fit", tmp_path / "d.csv", *Y, "--out", tmp_path / model, "--model", model)
-            assert done.stderr == ""
-            assert "48 rows" in done.stdout
 
     def test_sample_is_announced(self, csv, tmp_path):
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--max-rows", 20)
@@ -144,7 +135,7 @@ class TestFit:
         assert done.exit_code == 130
         assert "m holds the model found so far" in done.stderr
         assert json.loads(done.stdout)["interrupted"]
-        assert json.loads(done.stdout)["status"] == "interrupted"
+        assert json.loads(done.stdout)["path"]["status"] == "interrupted"
         assert len(load_model(tmp_path / "m")[-1].path_) == 1
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -223,28 +214,7 @@ class TestPredict:
         assert lines[0] == "prediction"
         expected = load_model(model).predict(frame()[["width", "höhe"]])
         np.testing.assert_allclose([float(line) for line in lines[1:]], expected, rtol=5e-6)
-        assert "R² 0.9" in done.stderr
-        assert call("predict", model, csv, "--out", "-").stdout == done.stdout
-
-    def test_training_rows_are_not_scored(self, model, csv, tmp_path):
-        """Of 60 rows in the file, 48 trained the model: it knows them by heart."""
-        done = call("predict", model, csv, "--json")
-        assert "the model was trained on 48 of the 60 rows" in done.stderr
-        result = json.loads(done.stdout)
-        assert result["n_training_rows"] == 48
-        held_out = json.loads(call("inspect", model, "--json").stdout)["test"]
-        assert_allclose(result["scores"]["r2"], held_out["r2"])
-        new = frame(seed=1)
-        new.to_csv(tmp_path / "new.csv", index=False)
-        done = call("predict", model, tmp_path / "new.csv", "--json")
-        assert "n_training_rows" not in json.loads(done.stdout)
-        assert "on 60 rows" in one_line(done, 0)
-
-    def test_a_score_on_training_rows_alone_is_no_test(self, csv, tmp_path):
-        call("fit", csv, *Y, "--out", tmp_path / "m", "--test-fraction", 0)
-        done = call("predict", tmp_path / "m", csv)
-        assert "the model was trained on the rows in" in done.stderr
-        assert "this score is not a test of it" in done.stderr
+        assert done.stderr == ""
 
     def test_to_a_file_twice(self, model, csv, tmp_path):
         for _ in range(2):
@@ -261,38 +231,13 @@ class TestPredict:
         expected = load_model(model).predict(frame()[["width", "höhe"]])
         np.testing.assert_allclose(json.loads(done.stdout)["predictions"], expected, rtol=1e-12)
 
-    def test_missing_values_give_missing_predictions(self, model, tmp_path):
+    def test_missing_values_are_refused(self, model, tmp_path):
         table = frame()
         table.loc[2, "width"] = np.nan
         table.to_csv(tmp_path / "d.csv", index=False)
-        done = call("predict", model, tmp_path / "d.csv", "--json")
-        result = json.loads(done.stdout)
-        assert result["n_missing"] == 1
-        assert result["predictions"][2] is None
-        assert result["predictions"][3] is not None
-
-    def test_in_pieces(self, model, csv, tmp_path):
-        whole = np.array(call("predict", model, csv).stdout.splitlines()[1:], float)
-        n_copies = 2 * 2_000 // len(whole) + 2
-        pd.concat([frame()] * n_copies).to_csv(tmp_path / "long.csv", index=False)
-        pieces = np.array(call("predict", model, tmp_path / "long.csv").stdout.splitlines()[1:])
-        np.testing.assert_allclose(pieces.astype(float), np.tile(whole, n_copies), rtol=2e-6)
-
-    def test_pieces_warn_once_and_move_the_bar(self, tmp_path, monkeypatch):
-        table = frame()
-        table["kind"] = np.where(np.arange(len(table)) % 2, "a", "b")
-        table.to_csv(tmp_path / "d.csv", index=False)
-        fast = ("--model", "auto", "--max-seconds", 1e-9, "--out", tmp_path / "m")
-        assert call("fit", tmp_path / "d.csv", *Y, *fast).exit_code == 0
-        table = pd.concat([table] * 70)
-        table["kind"] = [f"new {i}" for i in range(len(table))]
-        table.to_csv(tmp_path / "d.csv", index=False)
-        shares = []
-        monkeypatch.setattr(terminal.Bar, "reach", lambda bar, share: shares.append(share))
-        done = call("predict", tmp_path / "m", tmp_path / "d.csv")
-        assert done.stderr.count("never seen") == 1
-        assert shares == sorted(set(shares))
-        assert len(shares) == -(-len(table) // 2_000) > 2
+        line = one_line(call("predict", model, tmp_path / "d.csv"))
+        assert "missing values in row 3" in line
+        assert "--model auto" in line
 
     def test_model_without_names_and_two_targets(self, tmp_path):
         table = frame()
@@ -346,12 +291,12 @@ def test_report_of_a_model_saved_in_python_takes_its_rows(tmp_path):
     save_model(model, tmp_path / "m")
     out = ("--out", tmp_path / "r.html", "--no-rivals")
     line = one_line(call("report", tmp_path / "m", *out))
-    assert "as in `bandfall report MODEL DATA`, with the column 'target' and width, höhe" in line
+    assert "as in `bandfall report MODEL DATA`" in line
     done = call("report", tmp_path / "m", tmp_path / "rows.csv", *out)
     assert done.exit_code == 0, done.output
     assert "width" in (tmp_path / "r.html").read_text(encoding="utf-8")
     line = one_line(call("report", tmp_path / "rows.csv", tmp_path / "rows.csv", *out))
-    assert "not a bandfall model" in line
+    assert "cannot be read as a bandfall model" in line
 
 
 def test_compare(csv, few_rivals, quick_models):
@@ -417,27 +362,26 @@ def test_kernel_ridge_takes_a_sample():
 
 
 def test_device():
-    with pytest.raises(terminal.InputError, match="--device cuda: KernelRidgeCV"):
-        make_estimator(Choices("krr-cv", device="cuda"))
-    make_estimator(Choices("krr-cv", device="cpu"))
     for device in ("cpu", "auto"):
-        assert make_estimator(Choices("kgdd", device=device))[-1].device == device
+        assert make_estimator(Choices(model="kgdd", device=device))[-1].device == device
 
 
 def test_device_may_be_the_address_of_a_scheduler():
-    model = make_estimator(Choices("kgdd", device="tcp://10.0.0.1:8786"))
+    model = make_estimator(Choices(model="kgdd", device="tcp://10.0.0.1:8786"))
     assert model[-1].device == "tcp://10.0.0.1:8786"
-    with pytest.raises(terminal.InputError, match="--device tpu must be auto, cpu, cuda, or"):
-        make_estimator(Choices("kgdd", device="tpu"))
+    with pytest.raises(terminal.InputError, match="--device tpu: "):
+        make_estimator(Choices(model="kgdd", device="tpu"))
 
 
 def test_a_missing_scheduler_fails_in_one_line(csv, tmp_path, monkeypatch):
-    from bandfall._products import dask_cluster as cluster
+    from bandfall._products import dask_backend
 
-    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(dask_backend.connect, "__defaults__", (0.2,))
     address = "tcp://127.0.0.1:1"
     done = call("fit", csv, *Y, "--device", address, "--out", tmp_path / "m")
-    assert f"no scheduler answers at {address}" in one_line(done)
+    line = one_line(done)
+    assert address in line
+    assert "no scheduler answers" in line
 
 
 def test_device_that_is_not_there(csv, tmp_path, monkeypatch):
@@ -466,13 +410,6 @@ class TestTerminal:
             time.sleep(1.0)
         assert "20%" in screen.getvalue()
         assert "10%" not in screen.getvalue()
-
-    def test_others_follow_without_a_terminal(self):
-        shares = []
-        with terminal.Bar("fit", shares.append) as bar:
-            bar.reach(0.5)
-            time.sleep(0.5)
-        assert shares[-1] == 0.5
 
     def test_json_has_no_nan(self, capsys):
         terminal.print_json({"a": float("nan"), "b": [float("inf"), 1.0]})

@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall._cli.options import Style
 from bandfall._cli.read_table import read_file
-from bandfall._cli.terminal import InputError
 from bandfall.report._columns import kind_of
 from odd_tables import IDS, csv_of, fit, numbers, table_of, with_column
 from shared_files import suite_files
@@ -86,18 +84,13 @@ NEED_ENCODING = {
 # Bytes of the file, a pattern of the error, and options.
 REFUSED = {
     "duplicated names": (b"a,a,y\n" + b"1,2,3\n" * 9, "more than one column called 'a'; rename"),
-    "name missing in the middle": (b"a,,y\n" + b"1,2,3\n" * 9, "column 2 of"),
-    "no names": (b",\n" + b"1,\n" * 9, "no column with a name; name them in the first line"),
+    "no names": (b",\n" + b"1,\n" * 9, r"no column 'y' \(has: \)"),
     "one row": (b"a,y\n1,2\n", "too few to train on"),
     "header only": (b"a,y\n", "has a header but no rows"),
-    "infinity": (b"a,y\n" + b"1,2\n" * 9 + b"inf,3\n", "'a' of .* infinite value in row 10"),
+    "infinity": (b"a,y\n" + b"1,2\n" * 9 + b"inf,3\n", "infinity: column 'a'"),
     "no target at all": (b"a,y\n" + b"1,\n" * 9, "no row of .* has a value in the target 'y'"),
     "target of text": (b"a,y\n" + b"1,2\n" * 9 + b"1,yes\n", "'y' of .* 'yes' in row 10"),
     "target infinite": (b"a,y\n" + b"1,2\n" * 9 + b"1,inf\n", "'y' of .* infinite value in row 10"),
-    "target beyond all units": (
-        b"a,y\n" + b"1,2\n" * 9 + b"1,2e305\n",
-        "in row 10; use a larger unit",
-    ),
     "integer beyond float64": (
         b"a,y\n" + b"1,2\n" * 9 + b"1,1" + b"0" * 400 + b"\n",
         "'y' of .* infinite value in row 10",
@@ -117,8 +110,8 @@ REFUSED = {
         b"a,b,y\n" + b"".join(b"1,x,%d\n" % i for i in range(18)),
         "no feature varies in the training",
     ),
-    "rows too long": (b"a,y\n" + b"1,2\n" * 9 + b"1,2,3\n", "not a proper table"),
-    "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), r"\(\.xls\); save it as"),
+    "rows too long": (b"a,y\n" + b"1,2\n" * 9 + b"1,2,3\n", "in line 11, saw 3"),
+    "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), "d.csv"),
 }
 
 
@@ -145,7 +138,9 @@ def test_ids_dates_levels_and_scales_give_a_sane_model(name, tmp_path):
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_used_is_one_line(name, tmp_path):
     data, complaint, *options = REFUSED[name]
-    line = one_line(fit(data, tmp_path, *options))
+    done = fit(data, tmp_path, *options)
+    assert done.exit_code == 2
+    line = done.stderr.splitlines()[-1]
     assert not (tmp_path / "m").exists()
     assert pd.Series([line]).str.contains(complaint).all(), line
 
@@ -155,7 +150,7 @@ class TestIds:
 
     def test_text_is_left_out_and_may_be_kept_beside_predictions(self, tmp_path):
         done = fit(csv_of(numbers().assign(no=IDS)), tmp_path)
-        assert "(1 left out)" in done.stdout
+        assert "nearly all values differ" in done.stdout
         assert "to copy 'no' into the predictions, use predict --keep no" in done.stderr
         kept = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "no").stdout
         assert kept.startswith("no,prediction\n")
@@ -164,15 +159,15 @@ class TestIds:
         done = fit(csv_of(numbers().assign(no=range(1, 121))), tmp_path)
         assert "left out" not in done.stdout
         assert "'no' looks like an id and is used as a feature; if it is an id" in one_line(done, 0)
-        done = fit(csv_of(numbers().assign(no=range(1, 121))), tmp_path, "--keep", "no", "--force")
+        done = fit(csv_of(numbers().assign(no=range(1, 121))), tmp_path, "--drop", "no")
         assert done.stderr == ""
-        kept = call("predict", tmp_path / "m", tmp_path / "d.csv").stdout
+        kept = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "no").stdout
         assert kept.startswith("no,prediction\n")
 
 
 def test_a_self_tuning_model_says_why_it_stopped(tmp_path):
     done = fit(csv_of(numbers()), tmp_path)
-    assert "ended  where held-out rows were predicted best" in done.stdout
+    assert "where held-out rows were predicted best" in done.stdout
     assert "where held-out rows were predicted best" in call("inspect", tmp_path / "m").stdout
 
 
@@ -182,34 +177,21 @@ class TestReading:
     @pytest.mark.parametrize(
         ("data", "style", "said"),
         [
-            (csv_of(numbers()), (",", ".", "utf-8"), ""),
-            (csv_of(numbers(), sep=";", decimal=","), (";", ",", "utf-8"), "decimal comma"),
-            (csv_of(numbers(), sep="\t"), ("\t", ".", "utf-8"), "separator tab"),
-            ("gr\xf6\xdfe,y\n1,2\n".encode("cp1252"), (",", ".", "cp1252"), "encoding cp1252"),
-            (b'a,y\n"1,234",2\n', (",", ".", "utf-8"), ""),
-            (b"a;y\n1,234;2\n", (";", ",", "utf-8"), "separator ';', decimal comma"),
-            (b"Width, cm;y\n1,5;2\n2,5;3\n", (";", ",", "utf-8"), "separator ';'"),
+            (csv_of(numbers()), "point", ""),
+            (csv_of(numbers(), sep=";", decimal=","), "comma", "separator ';', decimal comma"),
+            (csv_of(numbers(), sep="\t"), "point", "separator '\\t'"),
+            ("gr\xf6\xdfe,y\n1,2\n".encode("cp1252"), "point", "encoding cp1252"),
+            (b'a,y\n"1,234",2\n', "point", ""),
+            (b"a;y\n1,234;2\n", "comma", "separator ';', decimal comma"),
+            (b"Width, cm;y\n1,5;2\n2,5;3\n", "comma", "separator ';'"),
         ],
     )
     def test_guesses(self, data, style, said, tmp_path, capsys):
         (tmp_path / "d").write_bytes(data)
-        _, found = read_file(str(tmp_path / "d"))
-        assert (found.separator, found.decimal, found.encoding) == style
+        assert read_file(str(tmp_path / "d"))[1] == style
         printed = capsys.readouterr().err
         assert said in printed
         assert bool(said) == bool(printed)
-
-    def test_printed_for_people_and_machines(self, tmp_path):
-        done = fit(csv_of(numbers(), sep=";", decimal=","), tmp_path, "--json")
-        assert "read with separator ';', decimal comma" in one_line(done, 0)
-        reading = json.loads(done.stdout)["reading"]
-        assert reading == {"separator": ";", "decimal": ",", "encoding": "utf-8"}
-
-    def test_options_overrule(self, tmp_path):
-        (tmp_path / "d").write_bytes("a;b:y\nä;1:2\n".encode("cp850"))
-        table, _ = read_file(str(tmp_path / "d"), Style(":", ".", "cp850"))
-        assert table.columns.tolist() == ["a;b", "y"]
-        assert table["a;b"].tolist() == ["ä;1"]
 
     def test_points_group_thousands_in_a_file_with_decimal_commas(self, tmp_path):
         """Also in new files that show no decimal comma."""
@@ -223,29 +205,13 @@ class TestReading:
         assert first == second
         assert float(first) == pytest.approx(78_000.0, rel=0.1)
 
-    def test_tab_by_name(self, tmp_path):
-        done = fit(csv_of(numbers(), sep="\t"), tmp_path, "--sep", "tab")
-        assert done.exit_code == 0, done.output
-        assert done.stderr == ""
-
-    @pytest.mark.parametrize(
-        ("option", "complaint"),
-        [
-            (("--sep", "ab"), "--sep must be one character"),
-            (("--decimal", ";"), "--decimal must be '.' or ','"),
-        ],
-    )
-    def test_options_out_of_range(self, option, complaint, tmp_path):
-        assert complaint in one_line(fit(csv_of(numbers()), tmp_path, *option))
-
     def test_numbers_far_up_and_text_far_down(self):
         """A column is of one kind, however far down the first word stands: no digit is lost."""
         table, _ = table_of(b"code,y\n" + b"007,1\n" * 40 + b"x1,2\n")
         assert set(table["code"]) == {"007", "x1"}
 
     def test_another_encoding_far_down(self):
-        table, style = table_of(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
-        assert style.encoding == "cp1252"
+        table, _ = table_of(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
         assert table["a"].iloc[-1] == "ö"
 
     def test_only_an_empty_field_is_missing_text(self, tmp_path):
@@ -258,7 +224,7 @@ class TestReading:
 
     def test_text_that_looks_like_numbers_stays_text_where_the_model_says_so(self, tmp_path):
         (tmp_path / "d").write_text("a,y\n01,1\n02,2\n")
-        table, _ = read_file(str(tmp_path / "d"), Style(text=["a"]))
+        table, _ = read_file(str(tmp_path / "d"), ["a"])
         assert table["a"].tolist() == ["01", "02"]
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
@@ -270,16 +236,6 @@ class TestReading:
         table, _ = read_file(str(tmp_path / "pipe"))
         writer.join()
         assert table.to_dict("list") == {"a": [1], "y": [2]}
-
-    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-    def test_an_endless_pipe_is_refused(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        write = (tmp_path / "pipe").write_bytes
-        writer = threading.Thread(target=write, args=(b"a,y\n" * 1000,))
-        writer.start()
-        with pytest.raises(InputError, match=r"pipe is longer than 1,000 bytes"):
-            read_file(str(tmp_path / "pipe"), most_bytes=1000)
-        writer.join()
 
 
 class TestExcel:
@@ -311,13 +267,6 @@ class TestExcel:
         assert kinds["text"] == "text"
         assert set(read["text"]) == {"x", "2"}
 
-    def test_second_sheet_is_mentioned(self, tmp_path, capsys):
-        with pd.ExcelWriter(tmp_path / "d.xlsx") as book:
-            numbers().to_excel(book, sheet_name="one", index=False)
-            numbers().to_excel(book, sheet_name="two", index=False)
-        read_file(str(tmp_path / "d.xlsx"))
-        assert "the first of 2 sheets is read, 'one'" in capsys.readouterr().err
-
     def test_damaged(self, tmp_path):
         file = self.sheet(numbers(), tmp_path)
         with zipfile.ZipFile(file) as archive:
@@ -327,19 +276,19 @@ class TestExcel:
             for name, content in members.items():
                 archive.writestr(name, content)
         done = call("fit", file, "--target", "y", "--out", tmp_path / "m")
-        assert "cannot be read as Excel" in one_line(done)
+        assert "cannot be read as a table" in one_line(done)
 
     def test_other_archives(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "d.zip", "w") as archive:
             archive.writestr("d.csv", csv_of(numbers()))
         done = call("fit", tmp_path / "d.zip", "--target", "y", "--out", tmp_path / "m")
-        assert "zip archive; unpack it first" in one_line(done)
+        assert "cannot be read as a table" in one_line(done)
 
     def test_without_openpyxl(self, tmp_path, monkeypatch):
         file = self.sheet(numbers(), tmp_path)
         monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
         done = call("fit", file, "--target", "y", "--out", tmp_path / "m")
-        assert "pip install openpyxl" in one_line(done)
+        assert "openpyxl" in one_line(done)
 
 
 def as_load_reads(file, n_rows):

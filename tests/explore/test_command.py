@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shell import call, one_line
+from shell import call
 
 
 @pytest.fixture(autouse=True)
@@ -24,14 +24,8 @@ class TestPlayground:
         assert done.exit_code == 0, done.output
         assert opened == [(tmp_path / "playground.html").as_uri()]
         assert "See it learn" in (tmp_path / "playground.html").read_text(encoding="utf-8")
-        assert call("explore").exit_code == 0  # its own page is replaced without asking
 
     def test_out_and_no_open(self, tmp_path, opened):
         done = call("explore", "--out", tmp_path / "p.html", "--no-open", "--json")
         assert json.loads(done.stdout) == {"out": str(tmp_path / "p.html")}
         assert opened == []
-
-    def test_a_strangers_file_is_kept(self, tmp_path):
-        (tmp_path / "playground.html").write_text("mine")
-        assert "--force" in one_line(call("explore"))
-        assert (tmp_path / "playground.html").read_text() == "mine"

@@ -505,40 +505,41 @@ class TestCommand:
             assert done.exit_code == 0, done.output
         assert "Predicting y" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
-    def test_from_a_table_with_rivals(self, tmp_path, monkeypatch):
+    def test_with_rivals(self, model, tmp_path, monkeypatch):
         chosen = dict(list(compare.rivals_for(np.zeros(1), False).items())[:2])
         monkeypatch.setattr("bandfall._cli.report.rivals_for", lambda *_: chosen)
-        frame().to_csv(tmp_path / "d.csv", index=False)
         out = tmp_path / "r.html"
-        done = call("report", tmp_path / "d.csv", "--target", "y", "--model", "kgdd", "--out", out)
+        done = call("report", model, "--out", out)
         assert done.exit_code == 0, done.output
         assert "bandfall (this model)" in out.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("choice", ["auto", "kgdd"])
-    def test_ctrl_c_while_training_reports_on_the_model_so_far(self, tmp_path, monkeypatch, choice):
+    def test_a_report_on_a_model_that_ctrl_c_cut_short(self, tmp_path, monkeypatch, choice):
         where = (FitProgress, "tried") if choice == "auto" else (PathProgress, "reach")
         press_ctrl_c(monkeypatch, *where)
         frame().to_csv(tmp_path / "d.csv", index=False)
-        arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html", "--no-rivals")
-        done = call("report", tmp_path / "d.csv", *arguments)
+        arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "m")
+        done = call("fit", tmp_path / "d.csv", *arguments)
         assert (INTERRUPTED in done.stderr) == (choice == "auto")
-        assert done.exit_code == 0
+        assert done.exit_code == 130
+        done = call("report", tmp_path / "m", "--out", tmp_path / "r.html", "--no-rivals")
+        assert done.exit_code == 0, done.output
         assert "Ctrl-C" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
     def test_a_second_ctrl_c_writes_nothing(self, tmp_path, monkeypatch):
         press_ctrl_c(monkeypatch, FitProgress, "tried")
         press_ctrl_c(monkeypatch, training, "fit_members")
         frame().to_csv(tmp_path / "d.csv", index=False)
-        done = call("report", tmp_path / "d.csv", *Y[:2], "--out", tmp_path / "r.html")
+        done = call("fit", tmp_path / "d.csv", *Y[:2], "--out", tmp_path / "m")
         assert "nothing was written" in done.stderr
         assert done.exit_code == 130
-        assert not (tmp_path / "r.html").exists()
+        assert not (tmp_path / "m").exists()
 
     def test_model_without_rows(self, tmp_path):
         save_model(KernelRidgeRegressor().fit(*rows()), tmp_path / "m")
         done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
         assert done.exit_code == 2
-        assert "contains no rows to report on" in done.stderr
+        assert "contains no rows" in done.stderr
         assert not (tmp_path / "r.html").exists()
 
 

@@ -21,14 +21,13 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from bandfall._cli.options import Choices, Roles, Style, command
+from bandfall._cli.options import Choices, command
 from bandfall._cli.rows import Dataset, load_table, split_table
 from bandfall._cli.terminal import Bar, InputError, print_json, print_table
 from bandfall._cli.training import fit_arguments, make_estimator
@@ -40,6 +39,7 @@ from bandfall._typing import Estimator
 from bandfall.report._columns import LabelledRows
 from bandfall.report._score import RivalScore
 from bandfall.tables import TableEncoder
+from bandfall.tables._text import usual_style
 
 ScoredRows = LabelledRows | Dataset  # features, targets, weights
 _BOOSTERS = {
@@ -47,31 +47,33 @@ _BOOSTERS = {
     "XGBoost": ("xgboost", "XGB", {"verbosity": 0}),
     "CatBoost": ("catboost", "CatBoost", {"verbose": 0, "allow_writing_files": False}),
 }
-_SINGLE = ("gradient boosting", *_BOOSTERS)  # these predict one target
+MAX_ROWS = 10_000  # by default, sampled at random
 
 
-@command(required="targets", without="keep model max_seconds")
-def compare(data: str, *, roles: Roles, choices: Choices, style: Style, json: bool = False) -> None:
+@command(required="targets", without="model max_seconds")
+def compare(data: str, *, choices: Choices, json: bool = False) -> None:
     """Score bandfall and its rivals on the same held-out rows.
 
-    Every model is trained with its usual settings on the same rows. Only cross-validated kernel
-    ridge regression, whose cost grows with the cube of the rows, gets at most 1,000 of them. For
+    Every model is trained with its usual settings on the same rows, at most 10,000 unless
+    --max-rows says otherwise. Only cross-validated kernel ridge regression, whose cost grows with
+    the cube of the rows, gets at most 1,000 of them. For
     the rivals, text, dates and missing values are encoded as numbers in the usual way. Classes
     are compared by log-loss, AUC, accuracy and calibration error.
     """
-    if choices.test_fraction <= 0:
+    if len(choices.targets) > 1:
+        raise InputError("models are compared on one --target")
+    choices = replace(choices, max_rows=choices.max_rows or MAX_ROWS)
+    rows, held_out = split_table(load_table(data, choices))
+    if held_out is None:
         raise InputError("--test-fraction must be above 0: models are compared on those rows")
-    table = load_table(data, roles, style, choices.task)
-    rows, held_out = split_table(table, choices.with_most_rows())
-    assert held_out is not None
     results = _scored(rows, held_out, choices)
     if json:
-        result = {"target": table.target, "n_train": len(rows), "n_test": len(held_out)}
+        result = {"target": choices.target, "n_train": len(rows), "n_test": len(held_out)}
         if rows.has_classes:  # held-out rows of classes without training rows
             result["n_unseen"] = int(np.sum(~np.isin(held_out.y, rows.y)))
         print_json({**result, "models": [one.as_numbers() for one in results]})
         return
-    held = f"{len(held_out):,} held-out rows ({roles.split_words})"
+    held = f"{len(held_out):,} held-out rows ({choices.split_words})"
     cells = []
     for one in results:
         bold = "bold" if one.name.startswith("bandfall") else ""
@@ -91,7 +93,7 @@ def _scored(rows: Dataset, held_out: Dataset, choices: Choices) -> list[RivalSco
     if not classes:
         models["bandfall (KGD-D)"] = make_estimator(replace(choices, model="kgdd"))
     models["bandfall (self-tuning)"] = make_estimator(choices, classes=classes)
-    with rows.style.as_usual():
+    with usual_style(rows.style):
         scored = score_rivals(models, rows, held_out, seed=choices.seed, groups=rows.group)
     return sorted(scored, key=lambda one: one.rank)
 
@@ -165,18 +167,17 @@ def score_rivals(
                 rows = np.sort(np.random.default_rng(seed).permutation(rows)[:kernel_ridge_rows])
             given = [None if one is None else one[rows] for one in (train.weights, groups)]
             extra = fit_arguments(model, given[0], given[1])
-            fitted = MultiOutputRegressor(model) if y.ndim == 2 and name in _SINGLE else model
             start = time.monotonic()
             with threadpool_limits(1, "openmp") if few_cells else nullcontext():
                 try:
-                    fitted.fit(X.iloc[rows], y[rows], **extra)
+                    model.fit(X.iloc[rows], y[rows], **extra)
                 except ValueError as error:  # names the column that is wrong
                     raise InputError(str(error)) from error
                 seconds = time.monotonic() - start
-                answers = (fitted.predict_proba if classes else fitted.predict)(X_test)
+                answers = (model.predict_proba if classes else model.predict)(X_test)
             target: Target = Numbers.plain()
             if classes:
-                target = Classes.plain(fitted.classes_ if ours else labels[fitted.classes_])
+                target = Classes.plain(model.classes_ if ours else labels[model.classes_])
             answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
             score = partial(RivalScore.of, weights=test.weights, n_rows=len(rows), seconds=seconds)
             results.append(score(name, answers, test.y, target))

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
-from threading import Timer
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
 from bandfall._version import __version__
 
@@ -20,7 +15,7 @@ if TYPE_CHECKING:
 # First lines of the help of each command, so that the list of commands needs none of them.
 COMMANDS = {
     "demo": "Show the paper's result and a comparison with other models, on included data.",
-    "fit": "Train a model on a table and write it to a file.",
+    "fit": "Train a model on a table, write it to a file, and show it.",
     "predict": "Predict the target for every row of a table.",
     "inspect": "Show what a model file contains: estimator, path, features, score, size and "
     "versions.",
@@ -79,14 +74,11 @@ def build_app(names: tuple[str, ...] = tuple(COMMANDS)) -> typer.Typer:
 
 def main() -> None:
     """Entry point: run the application, or print one line about a missing package."""
-    codecs.register_error("bandfall", _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="bandfall")
+            stream.reconfigure(errors="replace")  # "?" for what its encoding lacks
     try:
-        with start_shown():
-            app = build_app(tuple(name for name in sys.argv[1:] if name in COMMANDS)[:1])
-            from bandfall._cli.terminal import Watchdog
+        app = build_app(tuple(name for name in sys.argv[1:] if name in COMMANDS)[:1])
     except KeyboardInterrupt:
         sys.stderr.write("bandfall: interrupted; nothing was written\n")
         raise SystemExit(_INTERRUPTED) from None
@@ -95,32 +87,4 @@ def main() -> None:
             raise
         sys.stderr.write(_HINT)
         raise SystemExit(2) from None
-    with Watchdog():
-        app(prog_name="bandfall")
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Plain characters for those that a stream cannot write: R2 for R², ? where there are none."""
-    assert isinstance(error, UnicodeEncodeError)
-    signs = {"→": "->", "×": "x", "–": "-", "−": "-", "…": "...", "±": "+-"}
-    text = error.object[error.start : error.end]
-    plain = (signs.get(c) or normalize("NFKD", c).encode("ascii", "ignore").decode() for c in text)
-    return "".join(sign or "?" for sign in plain), error.end
-
-
-@contextmanager
-def start_shown(after: float = 1.0) -> Iterator[None]:
-    """Show a line in a terminal if the imports take more than `after` seconds."""
-    screen = sys.stderr
-    timer = Timer(after, lambda: screen.write("bandfall: starting …\r"))
-    timer.daemon = True
-    shown = screen is not None and screen.isatty()
-    if shown:
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        if shown:
-            screen.write("\x1b[K")  # clears the line
-            screen.flush()
+    app(prog_name="bandfall")

@@ -1,11 +1,10 @@
-"""Options of the commands, and the dataclasses that hold those of a table and its training."""
+"""Options of the commands, and the dataclass that holds those of a table and its training."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -13,12 +12,8 @@ import numpy as np
 from typer import Argument, Option
 
 from bandfall._cli.terminal import InputError, one_line_errors
-from bandfall.tables._text import usual_style
 
 MIN_ROWS = 4
-# Rows of quick looks at a table; larger ones are sampled at random. `fit` takes all rows, except
-# for models that need n³ operations.
-MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -26,9 +21,9 @@ def argument(metavar: str, text: str) -> Any:
     return Argument(metavar=metavar, help=text)
 
 
-def option(name: str, metavar: str, text: str, *others: str, **settings: Any) -> Any:
-    """An option with its placeholder ("" for a flag), its help text and other names."""
-    return Option(name, *others, metavar=metavar, help=text, **settings)
+def option(name: str, metavar: str, text: str, **settings: Any) -> Any:
+    """An option with its placeholder ("" for a flag) and help text."""
+    return Option(name, metavar=metavar, help=text, **settings)
 
 
 OPTIONS = {
@@ -36,57 +31,65 @@ OPTIONS = {
     "file": argument("MODEL", "Model file made by fit."),
     "targets": option("--target", "COL", "Column to predict; repeatable."),
     "drop": option("--drop", "COL", "Column to leave out; repeatable."),
-    "keep": option("--keep", "COL", "Column to copy into the predictions, such as an id; not a "
-           "feature; repeatable."),
     "weights": option("--weights", "COL", "Column with the weights of the rows."),
-    "time": option("--time-split", "COL", "Hold out the latest rows by this column, not random "
-           "ones.", "--time"),
+    "time": option("--time", "COL", "Hold out the latest rows by this column, not random ones."),
     "group": option("--group", "COL", "Hold out whole groups: rows with the same value in this "
            "column; not a feature."),
-    "model": option("--model", "MODEL", "auto: tunes itself; kgdd: the paper's method; krr-cv: "
-           "cross-validated kernel ridge."),
+    "model": option("--model", "MODEL", "auto: tunes itself; kgdd: the paper's method."),
     "task": option("--task", "TASK", "regression, classification or auto: classes if the target is "
            "text or booleans."),
     "test_fraction": option("--test-fraction", "SHARE", "Share of rows held out to score "
-           "the model."),
+           "the model.", min=0.0, max=1.0),
     "max_rows": option("--max-rows", "N", "Train on at most this many rows, chosen at random "
-           "[default: all in fit, 10000 elsewhere; krr-cv: 2000].", min=MIN_ROWS),
+           "[default: all].", min=MIN_ROWS),
     "max_seconds": option("--max-seconds", "S", "Time limit for --model auto [default: none]."),
     "seed": option("--seed", "N", "Seed for choosing rows at random.", min=0, max=2**32 - 1),
     "device": option("--device", "DEVICE", "Where to compute: auto, cpu, cuda, or the address of a "
            "Dask scheduler."),
-    "separator": option("--sep", "C", "Separator of a CSV file, or tab [default: guessed]."),
-    "decimal": option("--decimal", "C", "Decimal sign of a CSV file [default: guessed]."),
-    "encoding": option("--encoding", "NAME", "Encoding of a CSV file [default: guessed]."),
     "text": option("--text", "COL", "Column to read as text even if it looks like numbers or "
            "dates; repeatable."),
     "missing": option("--na", "WORD", "Word that means a missing value; repeatable."),
-    "force": option("--force", "", "Replace the file --out even if it is something else."),
     "json": option("--json", "", "Print one JSON object instead of text."),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Roles:
-    """The roles of columns; all columns without one are features, and so is `time`."""
+class Choices:
+    """The roles of columns, how they are read, and which model is trained on which rows.
+
+    All columns without a role are features, and so is `time`.
+    """
 
     targets: list[str] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
     weights: str | None = None
     time: str | None = None
     group: str | None = None
+    model: Literal["auto", "kgdd"] = "auto"
+    task: Literal["auto", "regression", "classification"] = "auto"
+    test_fraction: float = 0.2
+    max_rows: int | None = None
+    max_seconds: float | None = None
+    seed: int = 0
+    device: str = "auto"
+    text: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     @property
-    def decisive(self) -> list[str]:
-        """Columns whose values training reads: targets, weights, time and group."""
+    def target(self) -> str:
+        """Names of the targets, for messages."""
+        return ", ".join(self.targets)
+
+    @property
+    def named(self) -> list[str]:
+        """All columns that an option names."""
         single = [name for name in (self.weights, self.time, self.group) if name is not None]
-        return list(dict.fromkeys([*self.targets, *single]))
+        return list(dict.fromkeys([*self.targets, *single, *self.drop, *self.text]))
 
     @property
     def no_features(self) -> set[str | None]:
         """Columns that a model does not see."""
-        return {*self.targets, *self.drop, *self.keep, self.weights, self.group}
+        return {*self.targets, *self.drop, self.weights, self.group}
 
     @property
     def split_words(self) -> str:
@@ -96,52 +99,13 @@ class Roles:
         return "chosen at random" if self.group is None else f"whole groups of {self.group}"
 
     def check(self) -> None:
-        """Raise InputError if two roles contradict each other."""
-        for name in ("drop", "keep", "weights", "group"):
+        """Raise InputError if two options contradict each other."""
+        for name in ("drop", "weights", "group"):
             for target in self.targets:
                 if target in np.ravel(getattr(self, name)):
                     raise InputError(f"--target {target} is also in --{name}")
-        if len(set(self.targets)) < len(self.targets):
-            raise InputError("--target names one column twice")
         if self.time is not None and self.group is not None:
-            raise InputError("use --time-split or --group, not both")
-
-
-@dataclass(frozen=True)
-class Choices:
-    """Which model to train, for which task, on which device and rows."""
-
-    model: Literal["auto", "kgdd", "krr-cv"] = "auto"
-    task: Literal["auto", "regression", "classification"] = "auto"
-    test_fraction: float = 0.2
-    max_rows: int | None = None
-    max_seconds: float | None = None
-    seed: int = 0
-    device: str = "auto"
-
-    def with_most_rows(self) -> Choices:
-        """A copy with a limit of rows if none was given."""
-        return replace(self, max_rows=self.max_rows or MAX_ROWS[self.model])
-
-
-@dataclass(frozen=True)
-class Style:
-    """How a table is written; None for a setting of a CSV file that is to be guessed."""
-
-    separator: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    text: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-
-    @property
-    def numbers(self) -> str:
-        """The style of numbers: "comma" or "point"."""
-        return "comma" if self.decimal == "," else "point"
-
-    def as_usual(self) -> AbstractContextManager[None]:
-        """A context that reads ambiguous numbers with the decimal sign of this file."""
-        return usual_style(self.numbers)
+            raise InputError("use --time or --group, not both")
 
 
 def command(*, without: str = "", required: str = "", **own: Any) -> Callable[[Any], Any]:

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.utils import get_tags
 
-from bandfall._cli.options import Style, command, option
-from bandfall._cli.outputs import PREDICTION, check_out, is_predictions, write_page
+from bandfall._cli.options import command, option
 from bandfall._cli.read_table import name_of
-from bandfall._cli.rows import Features, require_columns, targets_of
-from bandfall._cli.stored import features_of, noted_words, only_numbers, read_for, trained_on
-from bandfall._cli.terminal import Bar, InputError, note, print_json
-from bandfall._cli.training import score_words
+from bandfall._cli.rows import require_columns
+from bandfall._cli.stored import features_of, noted_words, read_for
+from bandfall._cli.terminal import Bar, InputError, check_out, note, print_json
 from bandfall._estimators.view import answers_of, last_step, story_of
 from bandfall._files import ModelFile, read_model_file
+from bandfall._files.atomic import write_atomically
 from bandfall._targets import Classes
-from bandfall._targets.scores import unseen_words
-from bandfall._typing import Estimator, JsonDict
+from bandfall._typing import JsonDict
+from bandfall.tables._text import usual_style
 
+PREDICTION = "prediction"
 _INTERVAL = "Add an interval (lower, upper) that contains the target for this share of rows: 0.9."
 _NOVELTY = "Add the distance of each row to the training rows; values above 1 are unusual."
-_ESCAPE = "Write ' before text that a spreadsheet would run as a formula."
+_KEEP = "Column to copy into the predictions, such as an id; repeatable."
 
 
 @command(
-    without="text missing",
-    out=option("--out", "FILE", "CSV file to write; - or nothing for standard output."),
+    out=option("--out", "FILE", "CSV file to write; without it, standard output."),
     interval=option("--interval", "SHARE", _INTERVAL),
     novelty=option("--novelty", "", _NOVELTY),
-    escape=option("--escape-formulas/--no-escape-formulas", "", _ESCAPE),
+    keep=option("--keep", "COL", _KEEP),
 )
 def predict(
     file: str,
@@ -43,45 +42,41 @@ def predict(
     interval: float | None = None,
     novelty: bool = False,
     keep: list[str] | None = None,
-    escape: bool = True,
-    style: Style,
-    force: bool = False,
     json: bool = False,
 ) -> None:
     """Predict the target for every row of a table.
 
     Columns are matched by name: their order does not matter, and additional columns are ignored.
-    Columns named with --keep, here or in fit, come first in the result. Numbers are written with
-    six digits; --json prints all digits. Models made with --model kgdd or krr-cv leave predictions
-    of incomplete rows empty. If the table also has the target, the score is printed on standard
-    error; rows that the model was trained on do not count.
+    Columns named with --keep come first in the result. Numbers are written with six digits; --json
+    prints all digits. For a score on new rows that have the target, use `bandfall report`.
     """
-    out = None if out is not None and str(out) == "-" else out
     if out is not None:
-        check_out(out, is_predictions, force=force, inputs=(file, data))
+        check_out(out, (file, data))
     stored, source = read_model_file(file), name_of(data)
-    _check_options(interval, novelty, stored.estimator)
-    table, style = read_for(data, stored, style)
+    _check_options(stored, interval, novelty)
+    table, style = read_for(data, stored)
     require_columns(table, keep or [], source)
-    always = [name for name in noted_words(stored.notes, "keep") if name in table.columns]
-    kept = table[list(dict.fromkeys([*always, *(keep or [])]))]
-    with style.as_usual():
-        rows = features_of(table, stored, source)
-        answers = _answers(stored.estimator, rows, source)
-        facts = _facts(table, rows, answers, stored, source)
-    predictions, others = _columns(stored, rows, answers, interval, novelty, source)
-    result: JsonDict = {"n_rows": len(table), **facts}
+    kept = table[keep or []]
+    try:
+        with Bar("predict"), usual_style(style):
+            rows = features_of(table, stored, source)
+            if not get_tags(last_step(stored.estimator)).input_tags.allow_nan:
+                _check_complete(rows, source)
+            predictions, others = _columns(stored, rows, interval, novelty)
+    except ValueError as error:  # names the column that is wrong
+        raise InputError(f"{source}: {error}") from error
+    result: JsonDict = {"n_rows": len(table)}
     if json and out is None:
-        result |= _as_json(predictions, pd.concat([others, kept], axis=1))
+        values = predictions.to_numpy()
+        result["predictions"] = (values[:, 0] if values.shape[1] == 1 else values).tolist()
+        beside = pd.concat([others, kept], axis=1).astype(object)
+        result["kept"] = beside.where(beside.notna(), None).to_dict("list")
     else:
-        written = pd.concat([kept, predictions.map(_short), others.map(_short)], axis=1)
-        if escape:
-            written = written.map(_escaped).rename(columns=_escaped)
-        text = written.to_csv(index=False)
+        text = pd.concat([kept, predictions.map(_short), others.map(_short)], axis=1)
         if out is None:
-            sys.stdout.write(text)
+            sys.stdout.write(text.to_csv(index=False))
         else:
-            write_page(out, text)
+            write_atomically(out, text.to_csv(index=False).encode())
             result["out"] = str(out)
     if json:
         print_json(result)
@@ -89,63 +84,32 @@ def predict(
         note(f"wrote {len(predictions):,} predictions to {out}")
 
 
-def _check_options(interval: float | None, novelty: bool, estimator: Estimator) -> None:
+def _check_options(stored: ModelFile, interval: float | None, novelty: bool) -> None:
     """Raise InputError if the model cannot give what is asked."""
-    story, name = story_of(estimator), type(last_step(estimator)).__name__
-    if interval is not None:
-        if not 0 < interval < 1:
-            raise InputError(f"--interval must be between 0 and 1; got {interval}")
-        if story.target.classes:
-            raise InputError(
-                "--interval: this model predicts classes; the result has their probabilities "
-                "instead"
-            )
-        if story.intervals is None:
-            raise InputError(f"--interval: {name} has no intervals; train with --model auto")
+    story, name = story_of(stored.estimator), type(last_step(stored.estimator)).__name__
+    if interval is not None and not 0 < interval < 1:
+        raise InputError(f"--interval must be between 0 and 1; got {interval}")
+    if interval is not None and story.intervals is None:
+        raise InputError(f"--interval: {name} has none; regression with --model auto has")
     if novelty and story.average is None:
         raise InputError(f"--novelty: {name} cannot measure it; train with --model auto")
 
 
-def _answers(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
-    """Predictions (m, k) or probabilities (m, c), NaN for rows that the model cannot predict.
-
-    Rows are predicted in batches, so that the bar moves; warnings refer to all rows.
-    """
-    table, encoders = pd.DataFrame(rows), list(story_of(estimator).encoders.values())
-    complete = np.ones(len(table), dtype=bool)
-    if only_numbers(estimator):
-        complete = ~table.isna().any(axis=1).to_numpy()
-    positions = np.flatnonzero(complete)
-    size = min(max(-(-len(positions) // 50), 2_000), 50_000)
-    warned = len(positions) > size and encoders
-    pieces = [np.zeros((0, 1))]
-    try:
-        with Bar("predict") as bar, warnings.catch_warnings():
-            if warned:
-                encoders[0].transform(rows)
-                warnings.simplefilter("ignore")
-            for begin in range(0, len(positions), size):
-                bar.reach(begin / len(positions))
-                batch = table.iloc[positions[begin : begin + size]]
-                few = batch if isinstance(rows, pd.DataFrame) else batch.to_numpy()
-                pieces.append(answers_of(estimator, few))
-    except ValueError as error:  # names the column that is wrong
-        raise InputError(f"{source}: {error}") from error
-    answers = np.full((len(table), pieces[-1].shape[1]), np.nan)
-    answers[complete] = np.concatenate(pieces[1:] or pieces)
-    return answers
+def _check_complete(rows: pd.DataFrame | np.ndarray, source: str) -> None:
+    missing = pd.isna(rows).to_numpy() if isinstance(rows, pd.DataFrame) else np.isnan(rows)
+    if missing.any():
+        raise InputError(
+            f"{source} has missing values in row {np.argmax(missing.any(axis=1)) + 1}, which this "
+            "model cannot use; models made with --model auto can"
+        )
 
 
 def _columns(
-    stored: ModelFile,
-    rows: Features,
-    answers: np.ndarray,
-    interval: float | None,
-    novelty: bool,
-    source: str,
+    stored: ModelFile, rows: pd.DataFrame | np.ndarray, interval: float | None, novelty: bool
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Predictions, and the columns beside them."""
     estimator, target = stored.estimator, story_of(stored.estimator).target
+    answers = answers_of(estimator, rows)
     if isinstance(target, Classes):
         labels = target.labels[answers.argmax(axis=1), None].astype(object)
         predictions = pd.DataFrame(labels, columns=[PREDICTION])
@@ -157,78 +121,14 @@ def _columns(
         predictions = pd.DataFrame(answers, columns=[PREDICTION + suffix for suffix in suffixes])
         others = pd.DataFrame(index=predictions.index)
         if interval is not None:
-            with Bar("predict: intervals"):
-                ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
+            ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
             headers = [f"{end}{suffix}" for suffix in suffixes for end in ("lower", "upper")]
             others = pd.DataFrame(ends.reshape(len(ends), -1), columns=headers)
     if novelty:
-        with Bar("predict: novelty"):
-            others["novelty"] = np.asarray(last_step(estimator).novelty(rows))
+        others["novelty"] = np.asarray(last_step(estimator).novelty(rows))
         if (share := float(np.mean(others["novelty"] > 1))) > 0.1:
-            note(f"{share:.0%} of the rows in {source} are far from the training rows: see novelty")
+            note(f"{share:.0%} of the rows are far from the training rows: see novelty")
     return predictions, others
-
-
-def _facts(
-    table: pd.DataFrame, rows: Features, answers: np.ndarray, stored: ModelFile, source: str
-) -> JsonDict:
-    """Rows without prediction, and the score if the table has the target; prints notes of both."""
-    facts: JsonDict = {}
-    answered = np.isfinite(answers).all(axis=1)
-    if not answered.all():
-        facts["n_missing"] = int(np.sum(~answered))
-        note(f"{facts['n_missing']:,} rows with missing features have no prediction")
-    target, y = story_of(stored.estimator).target, _targets_in(table, answers, stored, source)
-    if y is None:
-        return facts
-    scored = answered & ~pd.isna(y).any(axis=1)
-    seen = trained_on(stored.notes, rows, y) & scored
-    n_seen, n_scored = int(seen.sum()), int(scored.sum())
-    if n_seen:
-        facts["n_training_rows"] = n_seen
-    if n_seen and n_scored - n_seen < 2:
-        note(f"the model was trained on the rows in {source}, so this score is not a test of it")
-    elif n_seen:
-        note(
-            f"the model was trained on {n_seen:,} of the {n_scored:,} rows in {source}; the score "
-            "leaves them out"
-        )
-        scored, n_scored = scored & ~seen, n_scored - n_seen
-    if n_scored < 2:
-        return facts
-    values = target.read(y[scored, 0] if target.classes else y[scored])
-    scores = facts["scores"] = target.scores(values, answers[scored])
-    if "r2" in scores:
-        words = f"R² {score_words(scores, n_scored)}"
-    else:
-        words = f"{scores['accuracy']:.1%} of {n_scored:,} rows are right"
-    note(f"score against the target in {source}: {words}")
-    if isinstance(target, Classes) and scores["n_unseen"]:
-        note(unseen_words(y[scored, 0], target.labels))
-    return facts
-
-
-def _targets_in(
-    table: pd.DataFrame, answers: np.ndarray, stored: ModelFile, source: str
-) -> np.ndarray | None:
-    """The targets (m, k), if the table has them and they can be read."""
-    target, names = story_of(stored.estimator).target, noted_words(stored.notes, "targets")
-    n_columns = 1 if target.classes else answers.shape[1]
-    if len(names) != n_columns or not set(names) <= set(table.columns):
-        return None
-    try:
-        return targets_of([table[name] for name in names], source, classes=bool(target.classes))
-    except InputError as error:
-        note(f"no score: {error}")
-        return None
-
-
-def _as_json(predictions: pd.DataFrame, others: pd.DataFrame) -> JsonDict:
-    values, others = predictions.to_numpy(), others.astype(object)
-    result: JsonDict = {"predictions": (values[:, 0] if values.shape[1] == 1 else values).tolist()}
-    if others.shape[1]:
-        result["kept"] = others.where(others.notna(), None).to_dict("list")
-    return result
 
 
 def _short(value: object) -> object:
@@ -242,20 +142,3 @@ def _short(value: object) -> object:
     if not isinstance(value, float) or not math.isfinite(value):
         return value
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
-
-
-def _escaped(value: object) -> object:
-    """Text that begins like a formula, after an apostrophe; numbers and other text unchanged.
-
-    Examples
-    --------
-    >>> _escaped("=1+1"), _escaped("-0.5"), _escaped("high"), _escaped(-0.5)
-    ("'=1+1", '-0.5', 'high', -0.5)
-    """
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value

@@ -1,4 +1,4 @@
-"""``bandfall report``."""
+"""``bandfall report``, and the rows that pages about a model show."""
 
 from __future__ import annotations
 
@@ -7,71 +7,93 @@ from pathlib import Path
 import numpy as np
 
 from bandfall._cli.compare import rivals_for, score_rivals
-from bandfall._cli.options import Choices, Roles, Style, argument, command, option
-from bandfall._cli.outputs import check_out, is_page, write_page
-from bandfall._cli.pages import model_of, studied, target_of
-from bandfall._cli.terminal import note, print_json
-from bandfall._files import ModelFile
+from bandfall._cli.options import argument, command, option
+from bandfall._cli.read_table import name_of
+from bandfall._cli.stored import labelled_rows, unpack_rows, without_training_rows
+from bandfall._cli.terminal import Bar, InputError, check_out, note, print_json
+from bandfall._estimators.view import feature_names_of
+from bandfall._files import ModelFile, read_model_file
+from bandfall._files.atomic import write_atomically
 from bandfall.report._columns import LabelledRows
-from bandfall.report._findings import Findings
+from bandfall.report._findings import Findings, study
 from bandfall.report._page import render_page
 from bandfall.report._score import RivalScore
+from bandfall.tables._text import usual_style
 
 OURS = "bandfall (this model)"
 PAGE = Path("report.html")
-_DATA = "Rows for a model file: new ones, or the training rows if the file has none."
+DATA = argument("DATA", "New rows, or the training rows of a model that was saved in Python.")
 
 
 @command(
-    without="keep max_seconds",
-    source=argument("MODEL|DATA", "Model file, or a table to train a model on."),
-    data=argument("DATA", _DATA),
-    targets=option("--target", "COL", "Column to predict, if a table is given."),
+    data=DATA,
     out=option("--out", "FILE", "HTML page to write."),
-    with_rivals=option("--rivals/--no-rivals", "", "Score other models too."),
+    rivals=option("--rivals/--no-rivals", "", "Score other models too."),
 )
 def report(
-    source: str,
-    data: str | None = None,
-    *,
-    roles: Roles,
-    out: Path = PAGE,
-    with_rivals: bool = True,
-    choices: Choices,
-    style: Style,
-    force: bool = False,
-    json: bool = False,
+    file: str, data: str | None = None, *, out: Path = PAGE, rivals: bool = True, json: bool = False
 ) -> None:
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 
-    For classes, it shows log-loss, AUC, calibration and confusion. A model file contains the rows
-    that the model was trained and scored on, so it is all that is needed; one that was saved in
-    Python needs a table with these rows. Given a table alone, a model is trained as in fit and not
-    saved. The page needs no network and no server.
+    For classes, it shows log-loss, AUC, calibration and confusion. A model file made by fit
+    contains the rows that the model was trained and scored on, so it is all that is needed; one
+    that was saved in Python needs a table with its training rows. The page needs no network and no
+    server.
     """
-    check_out(out, is_page, force=force, inputs=(source, data))
-    stored = model_of(source, data, roles, style, choices)
-    findings, train, unseen = studied("report", stored, data, style, choices.seed)
+    check_out(out, (file, data))
+    stored = read_model_file(file)
+    findings, train, unseen = studied(stored, data)
     results = []
-    if with_rivals and unseen is not None and len(findings.target.classes) != 1:
-        results = _compared(stored, findings, train, unseen, choices.seed)
+    if rivals and unseen is not None and len(findings.target.classes) != 1:
+        results = _compared(stored, findings, train, unseen)
     page = render_page(
         findings,
-        target=target_of(stored.notes),
+        target=str(stored.notes.get("target", "target")),
         source=str(stored.notes.get("source", "unknown")),
         details=_details(stored),
         rivals=results,
         model_name=OURS,
     )
-    write_page(out, page)
+    write_atomically(out, page.encode())
     if json:
         print_json({"out": str(out), **findings.scores, "held_out": findings.held_out})
     else:
         note(f"wrote {out}; open it in a browser")
 
 
+def studied(
+    stored: ModelFile, data: str | None
+) -> tuple[Findings, LabelledRows, LabelledRows | None]:
+    """The findings about a model, its training rows and the unseen rows.
+
+    Unseen are the rows of a table without those of training, or the rows that `fit` held out. If
+    the model file has no rows, as after `model.save`, those of the table are the training rows.
+    """
+    notes, names, unseen = stored.notes, feature_names_of(stored.estimator), None
+    rows = None if data is None else labelled_rows(data, stored)
+    if isinstance(notes.get("train"), dict) and names is not None:
+        train = LabelledRows(*unpack_rows(notes["train"], names)[:2])
+        if rows is not None:
+            unseen = without_training_rows(rows, stored, name_of(str(data)))
+        elif isinstance(notes.get("test"), dict):
+            unseen = LabelledRows(*unpack_rows(notes["test"], names)[:2])
+    elif rows is not None:
+        train = rows
+    else:
+        raise InputError(
+            "the model file contains no rows: name a table with its training rows, as in "
+            "`bandfall report MODEL DATA`"
+        )
+    if unseen is not None and len(unseen.y) < 2:
+        raise InputError(f"{data} has fewer than two rows that the model was not trained on")
+    if train.y.ndim == 2:
+        raise InputError("a page is about one target; train a model with one --target for it")
+    with Bar("the page") as bar:
+        return study(stored.estimator, train, unseen, progress=bar.reach), train, unseen
+
+
 def _compared(
-    stored: ModelFile, findings: Findings, train: LabelledRows, unseen: LabelledRows, seed: int
+    stored: ModelFile, findings: Findings, train: LabelledRows, unseen: LabelledRows
 ) -> list[RivalScore]:
     """The scores of other models, and of this one."""
     seconds = stored.notes.get("seconds")
@@ -83,9 +105,9 @@ def _compared(
         seconds=seconds if isinstance(seconds, int | float) else np.nan,
         n_rows=len(train.y),
     )
-    models = rivals_for(train.y, bool(findings.target.classes), seed)
-    with Style(decimal="," if stored.notes.get("decimal") == "," else ".").as_usual():
-        return [*score_rivals(models, train, unseen, seed=seed), ours]
+    models = rivals_for(train.y, bool(findings.target.classes))
+    with usual_style("comma" if stored.notes.get("style") == "comma" else "point"):
+        return [*score_rivals(models, train, unseen), ours]
 
 
 def _details(stored: ModelFile) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Model files of commands: what they note beside the model, the rows they keep, rows of new tables.
+"""Model files of commands: notes and rows beside the model, and rows of new tables for it.
 
 Notes may come from anyone, so they are checked when read. Kept rows are one matrix of numbers, in
 which text is replaced by the positions of its levels. The levels are JSON in an array, because the
@@ -13,42 +13,41 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.utils import get_tags
 
 from bandfall._checks import check_instance
-from bandfall._cli.options import Style
-from bandfall._cli.read_table import read_file
-from bandfall._cli.rows import Features, check_finite, feature_numbers, require_columns
-from bandfall._cli.terminal import InputError
+from bandfall._cli.read_table import name_of, read_file
+from bandfall._cli.rows import Dataset, numbers_of, require_columns, targets_of
+from bandfall._cli.terminal import InputError, note
 from bandfall._cli.training import Trained
-from bandfall._estimators.view import feature_names_of, last_step
+from bandfall._estimators.view import feature_names_of, story_of
 from bandfall._files import ModelFile
-from bandfall._typing import Estimator, JsonDict, Unchecked
-from bandfall.report._columns import kind_of, series_of
+from bandfall._typing import JsonDict, Unchecked, Weights
+from bandfall.report._columns import LabelledRows, kind_of, series_of
 from bandfall.tables import read_table
 from bandfall.tables._table import KINDS, Column, categories
+from bandfall.tables._text import usual_style
 
 
 def model_notes(trained: Trained) -> JsonDict:
     """Notes in a model file, for `predict`, `inspect`, `report` and `explore`."""
-    rows, roles = trained.rows, trained.rows.roles
+    rows, choices = trained.rows, trained.rows.choices
     notes: JsonDict = {
-        "target": rows.target,
-        "targets": list(roles.targets),
+        "target": choices.target,
+        "targets": list(choices.targets),
         "source": Path(rows.source).name,
-        "decimal": rows.style.decimal,
-        "keep": list(roles.keep),
-        "missing": list(rows.style.missing),
+        "style": rows.style,
+        "missing": list(choices.missing),
         # A column without values may hold anything later.
         "kinds": {n: kind_of(x) if x.notna().any() else "text" for n, x in rows.X.items()},
         "n_dropped": rows.n_dropped,
         "n_without_target": rows.n_without_target,
-        "split": roles.split_words,
+        "split": choices.split_words,
         "seconds": trained.seconds,
-        "train": pack_rows(rows.X, rows.y),
+        "interrupted": trained.interrupted,
+        "train": pack_rows(rows),
     }
     if trained.held_out is not None:
-        notes["test"] = pack_rows(trained.held_out.X, trained.held_out.y)
+        notes["test"] = pack_rows(trained.held_out)
     return notes
 
 
@@ -65,71 +64,97 @@ def noted_kinds(notes: JsonDict) -> dict[str, str]:
     return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
 
 
-def read_for(data: str, stored: ModelFile, style: Style) -> tuple[pd.DataFrame, Style]:
-    """A table, read as the table that the model was trained on."""
+def read_for(data: str, stored: ModelFile) -> tuple[pd.DataFrame, str]:
+    """A table, read as the table that the model was trained on, and the style of its numbers."""
     text = [name for name, kind in noted_kinds(stored.notes).items() if kind == "text"]
-    missing = noted_words(stored.notes, "missing")
-    return read_file(data, Style(style.separator, style.decimal, style.encoding, text, missing))
+    return read_file(data, text, noted_words(stored.notes, "missing"))
 
 
-def features_of(table: pd.DataFrame, stored: ModelFile, source: str) -> Features:
+def features_of(table: pd.DataFrame, stored: ModelFile, source: str) -> pd.DataFrame | np.ndarray:
     """The columns of the model, converted to the kinds that it was trained with."""
-    estimator = stored.estimator
-    names = feature_names_of(estimator)
+    names = feature_names_of(stored.estimator)
     if names is None:
         targets = noted_words(stored.notes, "targets")
         columns = [column for column in table.columns if column not in targets]
-        if len(columns) != estimator.n_features_in_:
-            raise InputError(
-                f"{source} has {len(columns)} columns; the model was trained without column names "
-                f"and needs {estimator.n_features_in_}"
-            )
-        return feature_numbers(table[columns], source, remedy="correct it")
+        return np.column_stack([numbers_of(table[column], source) for column in columns])
     require_columns(table, names, source)
     rows, kinds = table[names].copy(), noted_kinds(stored.notes)
-    for column in rows.columns:
-        kind = kinds.get(column, "number" if only_numbers(estimator) else None)
-        if kind == "number" and kind_of(rows[column]) != "number":
-            rows[column] = feature_numbers(rows[[column]], source, remedy="correct it")[:, 0]
-    check_finite(rows, source)
+    for column in names:
+        if kinds.get(column) == "number":
+            rows[column] = numbers_of(rows[column], source)
     return rows
 
 
-def only_numbers(estimator: Estimator) -> bool:
-    """Whether a model needs complete rows of numbers."""
-    return not get_tags(last_step(estimator)).input_tags.allow_nan
+def labelled_rows(data: str, stored: ModelFile) -> LabelledRows:
+    """Features and target of the rows of a table that have a target."""
+    name, target = name_of(data), str(stored.notes.get("target", "target"))
+    table, style = read_for(data, stored)
+    require_columns(table, [target], name)
+    classes = bool(story_of(stored.estimator).target.classes)
+    with usual_style(style):
+        y = targets_of([table[target]], name, classes=classes)[:, 0]
+        known = ~pd.isna(y)
+        if not known.any():
+            raise InputError(f"no row of {name} has a value in the target {target!r}")
+        rows = features_of(table[known], stored, name)
+    return LabelledRows(pd.DataFrame(rows), y[known].astype(str) if classes else y[known])
 
 
-def pack_rows(X: pd.DataFrame, y: np.ndarray) -> JsonDict:
-    """Features and targets, which follow as further columns, in one matrix."""
-    targets = y.reshape(len(y), -1).T
-    classes = y.dtype == object
-    columns = [*read_table(X).columns]
-    columns += [categories(one) if classes else Column("number", one) for one in targets]
+def without_training_rows(rows: LabelledRows, stored: ModelFile, name: str) -> LabelledRows:
+    """The rows of a table that are not among the training rows in a model file."""
+    kept = stored.notes.get("train")
+    if not isinstance(kept, dict):
+        return rows
+    X, y, _ = unpack_rows(kept, list(rows.X.columns))
+    seen = np.isin(_row_keys(rows.X, rows.y), _row_keys(X, y))
+    if seen.any():
+        note(f"{seen.sum():,} of the {len(seen):,} rows in {name} trained the model: left out")
+    return LabelledRows(rows.X[~seen], rows.y[~seen])
+
+
+def _row_keys(X: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """A hash of each row; numbers are compared by value, categories as text."""
+    columns = [
+        series_of(column).map(str) if column.kind == "category" else pd.Series(column.values)
+        for column in read_table(X).columns
+    ]
+    keys = pd.util.hash_pandas_object(pd.concat([*columns, pd.Series(y)], axis=1), index=False)
+    return np.asarray(keys)
+
+
+def pack_rows(rows: Dataset) -> JsonDict:
+    """Features, then targets, in one matrix; the weights beside it."""
+    columns = [*read_table(rows.X).columns]
+    for target in rows.y.reshape(len(rows), -1).T:
+        columns.append(categories(target) if rows.has_classes else Column("number", target))
     levels = json.dumps([column.levels for column in columns])
     return {
         "kinds": [column.kind for column in columns],
         "values": np.column_stack([column.values for column in columns]),
         "levels": np.frombuffer(levels.encode(), dtype=np.uint8),
+        "weights": rows.weights,
     }
 
 
-def unpack_rows(kept: Unchecked, names: Sequence[str]) -> tuple[pd.DataFrame, np.ndarray]:
-    """The arguments of `pack_rows`, under the names of the features; InputError if unreadable."""
+def unpack_rows(kept: Unchecked, names: Sequence[str]) -> tuple[pd.DataFrame, np.ndarray, Weights]:
+    """Features under these names, targets and weights of `pack_rows`; InputError if unreadable."""
     try:
-        kept = check_instance("train or test", kept, dict)
+        kept = check_instance("rows", kept, dict)
         values = np.asarray(kept["values"], dtype=np.float64)
         levels = json.loads(np.asarray(kept["levels"], dtype=np.uint8).tobytes())
         if values.ndim != 2 or not len(values) or values.shape[1] <= len(names):
             raise ValueError(f"values of shape {values.shape} for {len(names)} features")
         columns = [_unpacked(*each) for each in zip(kept["kinds"], values.T, levels, strict=True)]
+        weights = kept["weights"]
+        if weights is not None and np.shape(weights) != (len(values),):
+            raise ValueError("weights of another number of rows")
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError) as error:
         raise InputError(f"the rows kept in the model file cannot be read: {error}") from None
     targets = np.column_stack([column.to_numpy() for column in columns[len(names) :]])
     if targets.dtype == object:
         targets = targets.astype(str)
-    features = dict(zip(names, columns[: len(names)], strict=True))
-    return pd.DataFrame(features), targets[:, 0] if targets.shape[1] == 1 else targets
+    features = pd.DataFrame(dict(zip(names, columns[: len(names)], strict=True)))
+    return features, targets[:, 0] if targets.shape[1] == 1 else targets, weights
 
 
 def _unpacked(kind: Unchecked, values: np.ndarray, levels: Unchecked) -> pd.Series:
@@ -142,24 +167,3 @@ def _unpacked(kind: Unchecked, values: np.ndarray, levels: Unchecked) -> pd.Seri
     if not -1 <= values.min() <= values.max() < len(levels):
         raise ValueError("a column refers to missing levels")
     return series_of(Column(kind, values.astype(np.int64), tuple(levels)))
-
-
-def trained_on(notes: JsonDict, X: Features, y: np.ndarray) -> np.ndarray:
-    """Which rows, with their targets, are among the training rows in the notes of a model file."""
-    table = pd.DataFrame(X)
-    try:
-        X_train, y_train = unpack_rows(notes.get("train"), list(table.columns))
-    except InputError:  # a file without rows
-        return np.zeros(len(table), dtype=bool)
-    return np.isin(_row_keys(table, y), _row_keys(X_train, y_train))
-
-
-def _row_keys(X: pd.DataFrame, y: np.ndarray) -> np.ndarray:
-    """A hash of each row; numbers are compared by value, categories as text."""
-    columns = [
-        series_of(column).map(str) if column.kind == "category" else pd.Series(column.values)
-        for column in read_table(X).columns
-    ]
-    targets = pd.DataFrame(y.reshape(len(y), -1))
-    keys = pd.util.hash_pandas_object(pd.concat([*columns, targets], axis=1), index=False)
-    return np.asarray(keys)

@@ -1,18 +1,15 @@
-"""Messages, errors, progress bars and interrupts of all commands."""
+"""Messages, errors, progress bars and output files of all commands."""
 
 from __future__ import annotations
 
 import errno
 import json
-import os
-import signal
-import socket
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -28,6 +25,8 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from bandfall._files import ModelFileError
+from bandfall._files.atomic import check_writable
 from bandfall._search.clock import Progress as Work
 
 # Exit codes, documented in `docs/cli.md`.
@@ -120,10 +119,24 @@ def _without_nan(value: object) -> object:
     return None if isinstance(value, float) and not abs(value) < float("inf") else value
 
 
+def check_out(file: Path, inputs: Sequence[str | None] = ()) -> None:
+    """Raise InputError if `file` is not writable or is an input, before the work starts."""
+    if str(file) == "-" or (file.exists() and not file.is_file()):
+        raise InputError(f"--out {file} is not a regular file")
+    if not file.resolve().parent.is_dir():
+        raise InputError(f"--out {file}: the directory {file.resolve().parent} does not exist")
+    for given in inputs:
+        if given is not None and Path(given).exists() and file.exists() and file.samefile(given):
+            raise InputError(f"--out {file} would overwrite the input {given}")
+    try:
+        check_writable(file)
+    except OSError as error:
+        raise InputError(f"--out {file} cannot be written: {error.strerror or error}") from None
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
-    from bandfall._files import ModelFileError
     from bandfall._products.device import ClusterError
 
     try:
@@ -220,43 +233,3 @@ class Bar(Progress):
         if self._also is not None:
             self._also(self._share)
         return super().get_renderables() if time.monotonic() > self._appears else ()
-
-
-class Watchdog:
-    """Ends the process soon after a Ctrl-C, even in the middle of a long call into C.
-
-    Python raises KeyboardInterrupt only between bytecode instructions, and a pool of threads may
-    delay the end. This thread receives signals at once, through a socket. The first press during a
-    fit is left to the fit, which keeps the best model so far.
-    """
-
-    spares_next = False  # whether the next press is left to a fit
-
-    def __enter__(self) -> Watchdog:
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        self._previous = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._ending = False
-        threading.Thread(target=self._watch, daemon=True).start()
-        return self
-
-    def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        signal.set_wakeup_fd(self._previous)
-        if self._ending and isinstance(error, SystemExit):  # a regular exit would take too long
-            with suppress(OSError, ValueError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(error.code if isinstance(error.code, int) else INTERRUPTED)
-
-    def _watch(self) -> None:
-        while data := self._reader.recv(1):
-            if data[0] != signal.SIGINT:
-                continue
-            if Watchdog.spares_next:
-                Watchdog.spares_next = False
-                continue
-            self._ending = True
-            time.sleep(0.6)  # for a regular end
-            show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
-            os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")
-            os._exit(INTERRUPTED)

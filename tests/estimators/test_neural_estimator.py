@@ -84,12 +84,6 @@ class TestWithTorch:
         assert model.status_ == "iteration_limit"
         assert model.n_iter_ == 2
 
-    def test_given_anchors(self):
-        X, y = rows()
-        anchors = X[:7] + 0.01
-        model = NeuralDescentRegressor(anchors=anchors, max_r2=0.8, random_state=0).fit(X, y)
-        np.testing.assert_array_equal(model.anchors_, anchors)
-
     @pytest.mark.parametrize(
         ("parameters", "error", "words"),
         [
@@ -106,7 +100,6 @@ class TestWithTorch:
             ({"max_iter": 0}, ValueError, "'max_iter'.* Got 0"),
             ({"damping": np.nan}, ValueError, "'damping'.* Got nan"),
             ({"anchors": -3}, ValueError, "'anchors'.* Got -3"),
-            ({"anchors": np.zeros((4, 3))}, ValueError, "anchors must have 2 features"),
             ({"anchor_sampling": "grid"}, ValueError, "'anchor_sampling'.*'mixed'.* Got 'grid'"),
         ],
     )

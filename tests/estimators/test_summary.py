@@ -98,9 +98,6 @@ def test_a_loaded_model_says_and_draws_the_same(name, request, tmp_path):
     model.save(tmp_path / "a.model")
     loaded = load_model(tmp_path / "a.model")
     assert str(loaded) == str(model)
-    pages = [one._repr_html_().partition("<pre>trained")[1:] for one in (model, loaded)]
-    assert pages[0] == pages[1]
-    assert "weight" in pages[0][1]
     pytest.importorskip("matplotlib").use("agg")
     texts = [[ax.get_title() for ax in one.plot().axes] for one in (model, loaded)]
     assert texts[0] == texts[1]

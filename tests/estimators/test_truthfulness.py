@@ -282,8 +282,11 @@ def test_ridge(case, kernel, bandwidth, penalty, fit_intercept):
     check_offset(model, y, weights, fit_intercept, case)
     K = kernel_matrix(kernel, X, X, model.bandwidth)
     # (K + λ/w) c = y − ȳ: a row of weight w pays a w-th of the penalty (Equation 4).
-    left = K @ model.coefficients_ + penalty / weights[:, None] * model.coefficients_
-    check_equal(left, y - model.offset_, y - model.offset_)
+    left = (
+        K @ model.kernel_sum_.coefficients[0]
+        + penalty / weights[:, None] * model.kernel_sum_.coefficients[0]
+    )
+    check_equal(left, y - model.kernel_sum_.offset, y - model.kernel_sum_.offset)
     check_sum(model, case)
 
 
@@ -304,8 +307,12 @@ def test_flow(case, kernel, bandwidth, time, fit_intercept):
     root = np.sqrt(weights)[:, None]
     K = root * kernel_matrix(kernel, X, X, model.bandwidth) * root.T
     # S K c = (I − e^{−tSKS}) S (y − ȳ) with S = √w (Equation 3).
-    gained = (np.eye(len(X)) - expm(-time * K)) @ (root * (y - model.offset_))
-    check_equal(K @ (model.coefficients_ / root), gained, root * (y - model.offset_))
+    gained = (np.eye(len(X)) - expm(-time * K)) @ (root * (y - model.kernel_sum_.offset))
+    check_equal(
+        K @ (model.kernel_sum_.coefficients[0] / root),
+        gained,
+        root * (y - model.kernel_sum_.offset),
+    )
     check_sum(model, case)
 
 
@@ -321,7 +328,9 @@ def kernel_matrix(name, A, B, bandwidth):
 def check_offset(model, y, weights, fit_intercept, case):
     """The mean of the target, or nothing."""
     mean = y[0] + np.average(y - y[0], axis=0, weights=weights)
-    assert_allclose(model.offset_, mean * fit_intercept, rtol=1e-14, atol=1e-14 * case.unit)
+    assert_allclose(
+        model.kernel_sum_.offset, mean * fit_intercept, rtol=1e-14, atol=1e-14 * case.unit
+    )
 
 
 def check_equal(actual, desired, targets):
@@ -333,9 +342,12 @@ def check_equal(actual, desired, targets):
 
 def check_sum(model, case):
     """Predictions are the sum over the stored coefficients."""
-    K = kernel_matrix(model.kernel, case.X.astype(np.float64), model.X_fit_, model.bandwidth)
+    K = kernel_matrix(model.kernel, case.X.astype(np.float64), model.kernel_sum_.X, model.bandwidth)
     check_predictions(
-        model, case, model.offset_ + K @ model.coefficients_, case.rounding(case.X.dtype)
+        model,
+        case,
+        model.kernel_sum_.offset + K @ model.kernel_sum_.coefficients[0],
+        case.rounding(case.X.dtype),
     )
 
 

@@ -123,8 +123,8 @@ def test_zero_bandwidth_acts_at_equal_rows_only():
     model = KernelRidgeRegressor(bandwidth=0.0, penalty=0.0).fit(X, y)
     np.testing.assert_allclose(run_onnx(to_onnx(model), X), y, rtol=1e-12)
     moved = run_onnx(to_onnx(model), X + 1e-9)
-    np.testing.assert_array_equal(moved, np.full(len(X), model.offset_[0]))
-    np.testing.assert_allclose(model.offset_, y.mean(), rtol=1e-15)
+    np.testing.assert_array_equal(moved, np.full(len(X), model.kernel_sum_.offset[0]))
+    np.testing.assert_allclose(model.kernel_sum_.offset, y.mean(), rtol=1e-15)
 
 
 def test_infinite_bandwidth():

@@ -190,7 +190,7 @@ def test_float32_rows_far_from_the_origin_keep_their_differences(offset):
         ("gpu", ValueError, "'gpu' is unknown; allowed"),
         ("cuda:x", ValueError, "unknown; allowed"),
         ("cuda:99", ValueError, "not available"),
-        (0, TypeError, r"must be None(,| or) 'auto', 'cpu'"),
+        (0, TypeError, r"must be .*None"),
     ],
 )
 def test_devices_that_are_refused(device, error, message):

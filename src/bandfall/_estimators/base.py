@@ -25,7 +25,7 @@ from typing import (
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, Options
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall._estimators.input import (
@@ -59,19 +59,6 @@ class _Number(Interval):
         return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
 
 
-class _DeviceName(Options):
-    """The name of a device; `resolve_backend` checks later whether it exists."""
-
-    def __init__(self) -> None:
-        super().__init__(str, {"auto", "cpu", "cuda"})
-
-    def is_satisfied_by(self, val: Unchecked) -> bool:
-        return isinstance(val, str)
-
-    def __str__(self) -> str:
-        return "'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
-
-
 def number(low: float, high: float | None = None, closed: str = "left") -> Interval:
     """Real numbers from `low` to `high`; inf is allowed if `high` is None and closed."""
     return _Number(Real, low, high, closed=closed)
@@ -90,7 +77,7 @@ NotNegative: TypeAlias = Annotated[float, number(0)]
 R2: TypeAlias = Annotated[float, number(0, 1, closed="right")]
 Jobs: TypeAlias = Annotated[int | None, _Number(Integral, None, None, closed="neither"), None]
 Seed: TypeAlias = Annotated[RandomLike, "random_state"]
-Device: TypeAlias = Annotated[str | None, None, _DeviceName()]
+Device: TypeAlias = Annotated[str | None, str, None]
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
@@ -141,30 +128,9 @@ class Storable(BaseEstimator):
         y_test: ArrayLike | None = None,
         target: str = "y",
     ) -> Any:
-        """Make one HTML page about the fitted model: score, path, slices, features, errors.
-
-        Parameters
-        ----------
-        file : path, optional
-            Where to write the page, which needs no network.
-        X, y : array-like or frame, optional
-            The training rows, which a model does not keep.
-        X_test, y_test : array-like or frame, optional
-            Unseen rows to score the model on. Without them, a model that tunes itself is
-            scored on the training rows that its search held out.
-        target : str
-            Name of the target.
-
-        Returns
-        -------
-        bandfall.report.Report
-            Displayed in notebooks; its method ``save`` writes it to a file.
-        """
+        """Make one HTML page about the fitted model; see `bandfall.report.report_on`."""
         check_is_fitted(self)
-        try:  # the report is a higher layer, with optional dependencies
-            pages = import_module("bandfall.report")
-        except ModuleNotFoundError as error:
-            raise ImportError("reports need pandas: pip install pandas") from error
+        pages = import_module("bandfall.report")  # a higher layer, which needs pandas
         return pages.report_on(self, file, X, y, X_test=X_test, y_test=y_test, target=target)
 
 

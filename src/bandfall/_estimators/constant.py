@@ -90,21 +90,6 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         """The spectral filter."""
         raise NotImplementedError
 
-    @property
-    def X_fit_(self) -> np.ndarray:
-        """Training rows, shape (n_samples, n_features)."""
-        return self.kernel_sum_.X
-
-    @property
-    def coefficients_(self) -> np.ndarray:
-        """c, shape (n_samples, n_outputs)."""
-        return self.kernel_sum_.coefficients[0]
-
-    @property
-    def offset_(self) -> np.ndarray:
-        """ȳ, shape (n_outputs,)."""
-        return self.kernel_sum_.offset
-
     def _smoother(self) -> tuple[KernelSum, np.ndarray | None, SpectralFilter]:
         """See `bandfall.theory.degrees_of_freedom`."""
         check_is_fitted(self)
@@ -115,7 +100,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         if len(self.kernel_sum_) != 1:
             raise ValueError("it has more than one bandwidth")
         if self.weights_ is not None:
-            ShapeChecker(n=len(self.X_fit_))("weights_", self.weights_, "n")
+            ShapeChecker(n=len(self.kernel_sum_.X))("weights_", self.weights_, "n")
 
 
 @estimator
@@ -138,10 +123,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     Attributes
     ----------
     kernel_sum_ : KernelSum
-        The fitted model; what follows is its own.
-    coefficients_ : ndarray of shape (n_samples, n_outputs)
-    offset_ : ndarray of shape (n_outputs,)
-    X_fit_ : ndarray of shape (n_samples, n_features)
+        The fitted model.
     weights_ : ndarray of shape (n_samples,) or None
     n_features_in_, feature_names_in_
 
@@ -179,7 +161,7 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
 
     Attributes
     ----------
-    kernel_sum_, coefficients_, offset_, X_fit_, weights_, n_features_in_, feature_names_in_
+    kernel_sum_, weights_, n_features_in_, feature_names_in_
         As in `KernelRidgeRegressor`.
 
     Examples
@@ -245,11 +227,11 @@ class _CrossValidatedRegressor(_SelectedRegressor):
     n_jobs: Jobs = None
 
     cv_results_: dict[str, Array] = field(init=False)
-    best_index_: int = field(init=False)
     best_score_: float = field(init=False)
     best_params_: dict[str, float] = field(init=False)
 
     _parameter: ClassVar[str]
+    _values: ClassVar[tuple[str, tuple[float, float]]]  # name of its candidates, default ends
     _mse: ClassVar[Callable[..., np.ndarray]]
 
     @validated
@@ -260,7 +242,9 @@ class _CrossValidatedRegressor(_SelectedRegressor):
         """
         X, y, _ = self._training_data(X, y)
         groups = as_numpy(groups)
-        bandwidths, values = _grid("bandwidths", self.bandwidths, _BANDWIDTHS), self._values()
+        bandwidths = _grid("bandwidths", self.bandwidths, _BANDWIDTHS)
+        name, ends = self._values
+        values = _grid(name, getattr(self, name), ends)
         # Every fold is centred again; centring here first keeps the digits.
         mse = self._mse(
             X,
@@ -274,14 +258,10 @@ class _CrossValidatedRegressor(_SelectedRegressor):
         )
         i, j = best_cell(mse)
         self.cv_results_ = _results(mse, bandwidths, self._parameter, values)
-        self.best_index_ = i * len(values) + j
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        best = i * len(values) + j
+        self.best_score_ = float(self.cv_results_["mean_test_score"][best])
+        self.best_params_ = self.cv_results_["params"][best]
         return self._refit(X, y, self.best_params_)
-
-    def _values(self) -> np.ndarray:
-        """The candidates of the other parameter."""
-        raise NotImplementedError
 
     def _splits(self, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None) -> list[Fold]:
         rows, leave_one_out = np.arange(len(X)), isinstance(self.cv, str)
@@ -306,34 +286,28 @@ class KernelRidgeCV(_CrossValidatedRegressor):
     kernel : str, Kernel or callable, default="gaussian"
         See `bandfall.kernels.get_kernel`.
     bandwidths : array-like of shape (n_bandwidths,), optional
-        Candidates in [0, inf]; by default the paper's 30, log-spaced from 0.01 to 10, made
-        for standardised features.
+        Candidates in [0, inf]; by default the paper's 30, log-spaced from 0.01 to 10.
     penalties : array-like of shape (n_penalties,), optional
         Candidates >= 0; by default the paper's 30, log-spaced from 1e-6 to 1.
     cv : int, "loo", splitter or iterable, default=10
         Number of consecutive folds, leave-one-out, a scikit-learn splitter, or pairs of
-        (training rows, held-out rows), such as those of `bandfall.rivals.permutation_folds`,
-        which the paper uses.
+        (training rows, held-out rows), as `bandfall.rivals.permutation_folds` makes them.
     fit_intercept : bool, default=True
-        Subtract the mean of the training targets before training (in every fold) and
-        add it after. The paper's experiments use False.
+        As in `KernelRidgeRegressor`, in every fold. The paper's experiments use False.
     n_jobs : int, optional
-        joblib workers over bandwidths (and folds, if each needs its own decomposition);
-        threads unless `joblib.parallel_config` says otherwise.
+        joblib workers; threads unless `joblib.parallel_config` says otherwise.
     memory_budget : int, default=2**30
         Bytes per worker; a kernel matrix that does not fit is refused before allocation.
 
     Attributes
     ----------
     bandwidth_, penalty_ : float
-        The pair with the smallest mean squared error, averaged over folds; if several are equal,
-        the first bandwidth, then the first penalty.
+        The first pair with the smallest mean squared error, averaged over folds.
     best_score_ : float
         Minus that mean squared error.
     cv_results_ : dict of arrays
-        As in `GridSearchCV`: "param_bandwidth", "param_penalty", "params",
-        "split<i>_test_score", "mean_test_score", "std_test_score", "rank_test_score".
-    best_index_, best_params_ : int, dict
+        As in `GridSearchCV`, without times.
+    best_params_ : dict
     best_estimator_ : KernelRidgeRegressor
         Fitted to all rows.
     n_features_in_, feature_names_in_
@@ -352,11 +326,8 @@ class KernelRidgeCV(_CrossValidatedRegressor):
     penalties: Candidates = None
     penalty_: float = field(init=False)
 
-    _parameter = "penalty"
+    _parameter, _values = "penalty", ("penalties", _PENALTIES)
     _mse = staticmethod(ridge_cv_mse)
-
-    def _values(self) -> np.ndarray:
-        return _grid("penalties", self.penalties, _PENALTIES)
 
 
 @estimator
@@ -376,7 +347,7 @@ class KernelFlowCV(_CrossValidatedRegressor):
 
     Attributes
     ----------
-    bandwidth_, time_, best_score_, best_index_, best_params_, n_features_in_, feature_names_in_
+    bandwidth_, time_, best_score_, best_params_, n_features_in_, feature_names_in_
         As in `KernelRidgeCV`, with a time for the penalty.
     cv_results_ : dict of arrays
         As in `KernelRidgeCV`, with "param_time".
@@ -397,12 +368,9 @@ class KernelFlowCV(_CrossValidatedRegressor):
     times: Candidates = None
     time_: float = field(init=False)
 
-    _parameter = "time"
+    _parameter, _values = "time", ("times", _TIMES)
     _mse = staticmethod(flow_cv_mse)
     _regressor = KernelFlowRegressor
-
-    def _values(self) -> np.ndarray:
-        return _grid("times", self.times, _TIMES)
 
 
 @estimator
@@ -419,8 +387,7 @@ class KernelRidgeMML(_SelectedRegressor):
     kernel, fit_intercept, memory_budget
         As in `KernelRidgeRegressor`.
     fit_amplitude : bool, default=False
-        Fit the amplitude of the process as well; the choice then does not depend on the
-        scale of the targets.
+        Fit the amplitude of the process; the scale of the targets then does not matter.
     bandwidth_bounds : (float, float), default=(0.01, 10.0)
         Suitable for standardised features.
     penalty_bounds : (float, float), default=(1e-6, 1.0)

@@ -49,9 +49,6 @@ class WeightWarning(UserWarning):
 class KernelDescentRegressor(KernelRegressor):
     """Kernel regression whose bandwidth falls to zero while it trains (KGD-D).
 
-    By default the gradient flow, the limit of Algorithm 1 for small steps, is followed exactly;
-    ``solver="euler"`` takes the steps of Algorithm 1 one by one.
-
     Training starts with a bandwidth as wide as the data and follows the gradient of the squared
     error. Whenever R² on the training data rises more slowly than `min_speed`, the bandwidth
     shrinks until R² rises fast enough. Simple structure is learned first, fine structure later.
@@ -64,8 +61,7 @@ class KernelDescentRegressor(KernelRegressor):
     Parameters
     ----------
     kernel : str, Kernel or callable, default="gaussian"
-        "gaussian", "matern12" ("laplace"), "matern32", "matern52", "cauchy", or a profile
-        k(u) of u = distance/bandwidth.
+        See `bandfall.kernels.get_kernel`.
     min_speed : float > 0, default=0.1
         v, the slowest rise of training R² per unit of training time that is accepted before
         the bandwidth shrinks. Smaller values keep the bandwidth wide for longer.
@@ -82,10 +78,9 @@ class KernelDescentRegressor(KernelRegressor):
         How the bandwidth falls, in place of the paper's rule: an object of
         `bandfall.descent` or of your own. `min_speed` and `min_bandwidth` then do nothing.
     solver : {"flow", "euler"} or a solver, default="flow"
-        "flow" integrates the gradient flow exactly between bandwidth changes and needs no
-        step size at any number of rows; "euler" is Algorithm 1 to the letter. Their settings
-        go with them: ``Flow(resolution=0.05)``, ``Euler(step_size=0.001)`` and a bound
-        `max_iter` on their iterations; see `bandfall.descent.Flow` and `bandfall.descent.Euler`.
+        "flow" integrates the gradient flow exactly between bandwidth changes; "euler" is
+        Algorithm 1 to the letter. `bandfall.descent.Flow` and `bandfall.descent.Euler` have
+        settings, as in ``Euler(step_size=0.001)``.
     validation_fraction : float in (0, 1), optional
         Share of rows held out; the path is cut after the stage that predicts them best.
     random_state : int, RandomState or None, default=None
@@ -93,9 +88,7 @@ class KernelDescentRegressor(KernelRegressor):
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
     device : {None, "auto", "cpu", "cuda", "cuda:N", "dask"} or address, default=None
-        Where to train and predict. None and "cpu" use NumPy, "cuda" torch on a GPU. "auto" uses a
-        GPU, if there is one, for more than 2,000 rows and NumPy otherwise. "dask" uses the workers
-        of the current Dask client, "tcp://host:8786" those of the scheduler there.
+        As in `BandfallRegressor`.
 
     Attributes
     ----------
@@ -105,8 +98,7 @@ class KernelDescentRegressor(KernelRegressor):
         Solver steps taken.
     validation_errors_ : ndarray of shape (n_stages,)
         Mean squared error on the held-out rows after each stage, in units of the variance of
-        the training rows' target (1 for predicting their mean), averaged over targets that
-        vary; only with `validation_fraction`.
+        the training rows' target; only with `validation_fraction`.
     n_features_in_, feature_names_in_
 
     Examples

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import pairwise
@@ -12,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_array
 
 from bandfall._checks import ShapeChecker, check_number, warn_caller
 from bandfall._estimators.base import (
@@ -186,8 +184,7 @@ class NeuralDescentRegressor(ValidatedRegressor):
     at anchor points stay where they are (Section 4, Appendix D). Needs PyTorch:
     ``pip install torch``.
 
-    Features should be on comparable scales (``StandardScaler``); targets are standardised
-    inside. Computation is in float64 on the CPU.
+    Targets are standardised inside. Computation is in float64 on the CPU.
 
     Parameters
     ----------
@@ -201,8 +198,8 @@ class NeuralDescentRegressor(ValidatedRegressor):
         Longest step; plain gradient descent shortens it where it would diverge.
     momentum : float in [0, 1], default=0.95
         Momentum of plain gradient descent.
-    anchors : int or array-like of shape (n_anchors, n_features), default=100
-        Points whose outputs should not change, or the number of points to draw.
+    anchors : int >= 0, default=100
+        Number of points to draw whose outputs should not change.
     anchor_sampling : {"uniform", "mixed"}, default="uniform"
         Draw anchors uniformly from the box of the rows, enlarged by a tenth at either end, or
         between random pairs of rows.
@@ -244,7 +241,7 @@ class NeuralDescentRegressor(ValidatedRegressor):
     min_speed: NotNegative = 0.1
     lr: Positive = 0.2
     momentum: Annotated[float, number(0, 1, closed="both")] = 0.95
-    anchors: Annotated[int | ArrayLike, count(0), "array-like"] = 100
+    anchors: Annotated[int, count(0)] = 100
     anchor_sampling: Annotated[str, StrOptions({"uniform", "mixed"})] = "uniform"
     damping: NotNegative = 1e-4
     max_r2: R2 = 0.999
@@ -275,7 +272,9 @@ class NeuralDescentRegressor(ValidatedRegressor):
         )
         rows = torch.tensor(X)  # copies: X may be read-only
         targets = torch.tensor((y - self._offset)[:, varying] / self._scale[varying])
-        anchors = self._anchor_rows(rows, generator)
+        uniform = self.anchor_sampling == "uniform"
+        draw = neural.uniform_anchors if uniform else neural.mixed_anchors
+        anchors = draw(rows, int(self.anchors), generator)
         self.log_, status = neural.TangentLog(), neural.TangentStatus.CONSTANT_TARGET
         if varying.any():
             self.log_, status = neural.fit_network(
@@ -328,23 +327,6 @@ class NeuralDescentRegressor(ValidatedRegressor):
             damping=float(self.damping),
             generator=generator,
         )
-
-    def _anchor_rows(self, X: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """The anchors, drawn or validated."""
-        import torch
-
-        from bandfall import neural
-
-        if isinstance(self.anchors, numbers.Integral):
-            uniform = self.anchor_sampling == "uniform"
-            draw = neural.uniform_anchors if uniform else neural.mixed_anchors
-            return draw(X, int(self.anchors), generator)
-        anchors = check_array(self.anchors, dtype=np.float64, input_name="anchors")
-        if anchors.shape[1] != X.shape[1]:
-            raise ValueError(
-                f"anchors must have {X.shape[1]} features like X; got {anchors.shape[1]}"
-            )
-        return torch.tensor(anchors)
 
     def _validate_params(self) -> None:
         super()._validate_params()

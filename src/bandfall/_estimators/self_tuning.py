@@ -6,7 +6,6 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import partial
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from bandfall._checks import ShapeChecker, check_instance, check_positions, check_sizes, warn_caller
 from bandfall._estimators.base import (
     Count,
+    Device,
     Jobs,
     NumbersRegressor,
     Seed,
@@ -64,7 +64,7 @@ class SelfTuning(Storable):
     missing: Annotated[str | Sequence[str] | None, str, "array-like", None] = None
     random_state: Seed = 0
     memory_budget: Count = 2**30
-    device: Annotated[str | None, str, None] = "auto"
+    device: Device = "auto"
     n_jobs: Jobs = None
     verbose: Annotated[int | bool, "verbose"] = 0
 
@@ -168,52 +168,24 @@ class SelfTuning(Storable):
 
         This is the distance to the nearest training row, shape (n_samples,), scaled so that 99 % of
         rows like the training rows are below 1. Predictions for rows well above 1 are guesses: they
-        approach the mean, or stay as at the edge of the data if columns are steps or quantiles. The
-        metric is that of the heaviest member with plain ("standard") columns, if there is one,
-        because other encodings clip values to the range of the training rows.
+        approach the mean, or stay as at the edge of the data if columns are steps or quantiles.
         """
         columns = self._columns(X)
         return self.average_.novelty(columns, backend=self._backend)
 
     def summary(self) -> str:
-        """The fitted model in plain words, as ``print(model)`` shows it.
-
-        They are the score on held-out rows, half the typical width of the 90 % band (for numbers),
-        and the members of the average with their weights.
-        """
+        """The fitted model in plain words: score, 90 % band, members; ``print(model)`` shows it."""
         check_is_fitted(self)
-        return f"{self!r}\n{self._words}"
+        return f"{self!r}\n{text_of(self._story(), self.best_score_)}"
+
+    def __str__(self) -> str:
+        return self.summary() if "feature_importances_" in vars(self) else repr(self)
 
     def plot(self) -> Figure:
-        """Draw one figure: held-out predictions, importances, and the heaviest member's path.
-
-        Targets are drawn over their predictions, with the 90 % band; for classes, the figure
-        shows how probable the predicted classes are. Needs matplotlib, and returns its figure.
-        """
+        """Draw held-out predictions, importances and the path of the heaviest member."""
         check_is_fitted(self)
         figure: Figure = import_module("bandfall.plotting._summary").draw_summary(self)
         return figure
-
-    def __str__(self) -> str:
-        return self.summary() if self._words else repr(self)
-
-    def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + self._summary_html()
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._summary_html()
-        return bundle
-
-    def _summary_html(self) -> str:
-        return f"<pre>{escape(self._words)}</pre>" if self._words else ""
-
-    @property
-    def _words(self) -> str:
-        """The summary without the name of the estimator; empty before the end of `fit`."""
-        fitted = "feature_importances_" in vars(self)
-        return text_of(self._story(), self.best_score_) if fitted else ""
 
     def _story(self) -> Story:
         """See `story_of`."""
@@ -349,10 +321,8 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     ----------
     average_ : bandfall._models.average.Average
         The fitted model: members, encoders and target.
-    members_ : list of Member
-        The models that are averaged, heaviest first: candidate, root, path, weight.
-    encoders_ : dict of str to TableEncoder
-        How the columns are encoded for the members.
+    members_, encoders_ : list of Member, dict of str to TableEncoder
+        The models that are averaged, heaviest first, and how columns are encoded for them.
     path_, metric_ : Path, ndarray
         Path of the heaviest member, over its encoded, scaled columns and for the target in standard
         deviations, and root of its metric.
@@ -364,14 +334,11 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         Row numbers of the held-out rows in X (a row may occur twice), predictions for them by
         models that had not seen them, and y minus these predictions, in the units of y.
     interval_ : dict
-        How `predict_interval` works: method ("constant", or what the size of errors depends on:
-        "prediction", "metric"), bandwidth (of the smoother of sizes), gain (relative improvement
-        of the interval score on held-out rows over constant widths), n_rows (held out).
+        How `predict_interval` works: method ("constant", or what the size of errors depends on),
+        bandwidth (of the smoother of sizes), gain over constant widths, n_rows (held out).
     selection_ : dict of str to ndarray
-        Everything tried, one entry per trial: encoding, n_rounds, kernel, min_speed; loss (mean
-        of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
-        (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
-        over folds). ``pandas.DataFrame(selection_)`` makes a table.
+        Everything tried, one entry per trial, as in ``pandas.DataFrame(selection_)``. The loss,
+        the mean of ``|error|^1.5`` in standard deviations, decides; `max_r2` is the stop.
     skipped_ : list of str
         Trials, members or rows that were left out because of `max_seconds` or Ctrl-C.
     leaks_ : dict of str to str

@@ -323,16 +323,11 @@ class FitProgress:
 
     def _words(self, trial: Trial, better: bool) -> str:
         one = trial.candidate
-        details = [
-            kernel_words(one.kernel),
-            f"{one.encoding} columns",
-            f"speed {one.min_speed:g}",
-            *[f"round {one.n_rounds} of the metric"][: one.n_rounds],
-            *["scales by likelihood"][: one.likelihood],
-        ]
+        how = f"{kernel_words(one.kernel)}, {one.encoding} columns, speed {one.min_speed:g}"
+        how += f", round {one.n_rounds} of the metric" * (one.n_rounds > 0)
         score = f"{self._target.measure} {getattr(trial, self._target.trial_column):.4f}"
         new = "new best; " if better else ""
-        return f"trial {self._n_trials}: {score} on held-out rows ({new}{', '.join(details)})"
+        return f"trial {self._n_trials}: {score} on held-out rows ({new}{how})"
 
     def _say(self, message: str) -> None:
         if self._verbose:

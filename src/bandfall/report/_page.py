@@ -124,13 +124,20 @@ def report_on(
     target: str = "y",
     seed: int = 0,
 ) -> Report:
-    """Make a page about a fitted estimator or pipeline with one target.
+    """Make one HTML page about a fitted model: score, path, slices, features, errors.
 
     Parameters
     ----------
-    estimator : fitted estimator or pipeline
-    file, X, y, X_test, y_test, target
-        As in the method ``report`` of estimators.
+    estimator : fitted estimator or pipeline with one target
+    file : path, optional
+        Where to write the page, which needs no network.
+    X, y : array-like or frame, optional
+        The training rows, which a model does not keep.
+    X_test, y_test : array-like or frame, optional
+        Unseen rows to score the model on. Without them, a model that tunes itself is scored on
+        the training rows that its search held out.
+    target : str
+        Name of the target.
     seed : int
         Seed for samples and shuffles.
 

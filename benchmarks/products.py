@@ -41,16 +41,16 @@ class Clock:
     def __init__(self, wall, repeats):
         self._repeats, self._wall = repeats, wall
         self._now = time.perf_counter if wall else time.process_time
-        self._code = inner._code_or_none
+        self._can_compile = inner.can_compile
 
     def seconds(self, function, compiled=True):
-        inner._code_or_none = self._code if compiled else lambda: None
+        inner.can_compile = self._can_compile if compiled else lambda: False
         try:
             start = self._now()
             function()
             return (self._now() - start) / (1 if self._wall else n_threads())
         finally:
-            inner._code_or_none = self._code
+            inner.can_compile = self._can_compile
 
     def both(self, new, old=None):
         """Of compiled loops, and of NumPy's on the same or another task."""
@@ -111,7 +111,7 @@ def measure_product(X, name):
     kernel, operators = get_kernel(name), {}
 
     def work():
-        compiled = inner._code_or_none() is not None
+        compiled = inner.can_compile()
         if compiled not in operators:
             operators[compiled] = BlockedOperator(X, kernel, np.float32, budget=1 << 24)
         operators[compiled].product(3.0 + time.perf_counter() % 1e-3, V)

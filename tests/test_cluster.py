@@ -15,7 +15,7 @@ from distributed.utils import key_split
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 from bandfall._estimators.training import FitProgress
 from bandfall._products import ClusterError, dask_backend
-from bandfall._products.dask_backend import Crew, DaskBackend, DaskOperator, connect
+from bandfall._products.dask_backend import Crew, DaskOperator, connect
 from bandfall._products.device import is_cluster
 from bandfall._search.clock import PathProgress
 from bandfall.descent import Flow
@@ -271,13 +271,6 @@ def test_large_vectors_are_sent_once_and_survive_the_loss_of_their_holder(three,
     monkeypatch.setattr(Crew, "_submit", submit_and_lose)
     assert_array_equal(operator.product(0.5, vector), expected)
     operator.close()
-
-
-def test_predictions_with_much_to_do_are_made_on_the_cluster(three, expected):
-    local = expected.evaluate(X_NEW)
-    backend = DaskBackend(device=three.address, worth_sending=0)
-    assert_allclose(expected.evaluate(X_NEW, backend=backend), local, atol=1e-12)
-    assert "bandfall-sum" in three.client.run_on_scheduler(task_prefixes)
 
 
 def test_a_search_on_a_cluster_finds_what_it_finds_without(three):

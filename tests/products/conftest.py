@@ -8,7 +8,7 @@ from bandfall._products import loops
 @pytest.fixture
 def without_numba(monkeypatch):
     """NumPy loops alone, as if numba were not installed."""
-    monkeypatch.setattr(loops, "_code_or_none", lambda: None)
+    monkeypatch.setattr(loops, "can_compile", lambda: False)
 
 
 @pytest.fixture

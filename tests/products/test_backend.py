@@ -59,7 +59,7 @@ def backend(request):
         request.getfixturevalue("cluster")
         from bandfall._products.dask_backend import DaskBackend
 
-        return DaskBackend(worth_sending=0)
+        return DaskBackend()
     if request.param == "cuda-fused":
         request.getfixturevalue("always_fused")
     return TorchBackend("cuda") if "cuda" in request.param else BACKENDS[request.param]()
@@ -336,23 +336,6 @@ def test_parts_of_a_sum_are_checked_once():
     model, _ = kernel_sum("gaussian", np.float64)
     with pytest.raises(ValueError, match="do not fit coefficients"):
         KernelSum(model.X[:-1], model.kernel, model.bandwidths, model.coefficients, model.offset)
-
-
-def test_torch_gets_one_thread_for_few_rows_and_its_own_back_after_an_error():
-    torch = pytest.importorskip("torch")
-    from bandfall._products.torch_backend import TorchBackend
-
-    def fail():
-        with TorchBackend("cpu").threads(100):
-            assert torch.get_num_threads() == 1
-            raise ZeroDivisionError
-
-    before = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert torch.get_num_threads() == before
-    with TorchBackend("cpu").threads(1_000_000):
-        assert torch.get_num_threads() == before
 
 
 def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():

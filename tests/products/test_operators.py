@@ -180,11 +180,11 @@ def test_own_arrays(build, dtype):
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 7, 9])
-def test_both_ways_to_multiply_a_dense_matrix(dtype, n_columns):
+def test_both_ways_to_multiply_a_dense_matrix(monkeypatch, dtype, n_columns):
     operator = DenseOperator(rows(), get_kernel("gaussian"), dtype)
     block = operator.array(np.random.default_rng(0).normal(size=(n_columns, 70))).T
     expected = operator.product(0.5, block)  # few rows: the general product
-    operator = DenseOperator(rows(), get_kernel("gaussian"), dtype, small=0)
+    monkeypatch.setattr(kept, "_SMALL_MATRIX", 0)
     product = operator.product(0.5, block)
     assert product.dtype == dtype
     assert_allclose(product, expected, atol=100 * np.finfo(dtype).eps)
@@ -199,9 +199,10 @@ def test_strips_are_multiplied_tile_by_tile_and_over_threads(monkeypatch, n_colu
     whole = operator()
     assert whole.product(0.7, block) == pytest.approx(expected, rel=1e-12)
     assert whole.n_evaluations < 0.6 * 150**2
-    operator = partial(operator, small_product=16 * 24 * n_columns)  # tiles of 24 columns
+    monkeypatch.setattr(kept, "_SMALL_PRODUCT", 16 * 24 * n_columns)  # tiles of 24 columns
     assert operator().product(0.7, block) == pytest.approx(expected, rel=1e-12)
-    operator = operator(few_rows=100)
+    monkeypatch.setattr(kept, "FEW_ROWS", 100)
+    operator = operator()
     shared = operator.product(0.7, block)
     assert shared == pytest.approx(expected, rel=1e-12)
     monkeypatch.setattr(kept, "for_each", lambda f, tasks, parallel: [f(t) for t in tasks])

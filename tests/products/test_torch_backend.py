@@ -13,7 +13,6 @@ from bandfall._products.torch_backend import TorchBackend
 from bandfall.descent import Euler
 from bandfall.descent._krylov import KrylovSpace
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels._geometry import Geometry
 from bandfall.kernels._kernel import KERNELS, get_kernel
 from tolerances import rounding
 
@@ -231,26 +230,6 @@ def rational(u):
 
 def numpy_only(u):
     return np.interp(u, [0.0, 1.0, 2.0], [1.0, 0.3, 0.0])
-
-
-def test_smaller_chunks_when_memory_runs_out(monkeypatch):
-    X, _ = problem()
-    operator = TorchBackend("cpu", 2**16).operator(X, get_kernel("gaussian"))
-    V = torch.ones((len(X), 1), dtype=torch.float64)
-    expected = operator.product(1.0, V)
-    block = Geometry.block
-    limit = 8
-
-    def small_memory(self, A, *more):
-        if len(A) > limit:
-            raise torch.OutOfMemoryError("full")
-        return block(self, A, *more)
-
-    monkeypatch.setattr(Geometry, "block", small_memory)
-    assert_allclose(operator.product(1.0, V), expected)
-    limit = 0
-    with pytest.raises(MemoryError, match="no room for one row of distances to 70 rows"):
-        operator.product(1.0, V)
 
 
 @pytest.mark.parametrize("broken", ["product", "sums"])

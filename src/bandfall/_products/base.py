@@ -219,11 +219,12 @@ def _fingerprints(rows: np.ndarray) -> np.ndarray:
     return bits.sum(axis=1, dtype=np.uint64)
 
 
-def group_sums(labels: np.ndarray, n_groups: int, block: np.ndarray) -> np.ndarray:
+def product_of_equal_rows(X: np.ndarray, block: np.ndarray) -> np.ndarray:
     """K(0) @ block; K(0) is one for equal rows, and zero otherwise."""
-    if n_groups == len(labels):
+    first, labels = distinct_rows(X)
+    if len(first) == len(X):
         return block.copy()
-    return sums_by_group(labels, n_groups, block)[labels]
+    return sums_by_group(labels, len(first), block)[labels]
 
 
 def sums_by_group(labels: np.ndarray, n_groups: int, block: np.ndarray) -> np.ndarray:

@@ -35,23 +35,9 @@ def cross_product(
     A new row has the same sum to rounding of float64, alone and among others, although K may be
     rounded to float32: entries and their order depend on the row and X alone.
 
-    Parameters
-    ----------
-    X_new : ndarray of shape (m, d)
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    bandwidths : sequence of S floats in [0, ∞]
-    coefficients : ndarray of shape (S, n, k)
-    budget : int
-        Bytes for temporaries.
-    cumulative : bool
-        Return every partial sum over stages instead of the last one.
-    loops : Loops, optional
-        What `loops_for_sums` returns for X, kernel and the dtype of the coefficients.
-
-    Returns
-    -------
-    ndarray of shape (m, k), or (S, m, k) if `cumulative`, float64
+    X_new is (m, d), X (n, d) and `coefficients` (S, n, k); the result in float64 is (m, k), or with
+    `cumulative` every partial sum over stages, (S, m, k). `budget` bytes are for temporaries.
+    `loops` is what `loops_for_sums` returns for X, kernel and the dtype of the coefficients.
     """
     n_stages, _, n_outputs = coefficients.shape
     least = vanishing_bandwidth(np.finfo(coefficients.dtype))
@@ -131,14 +117,10 @@ def cross_gradient(
 ) -> np.ndarray:
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
 
-    With z = x − x_j and u = ‖z‖_p/σ the gradient of one term is c_j k′(u) u^(1−p)/σ^p times
-    sgn(z)|z|^(p−1), so a single weight matrix W = Σ_s c_s k′(u) u^(1−p)/σ_s^p is enough for all
-    stages (`Geometry.pull`). Stages of bandwidth 0 are constant almost everywhere and contribute
-    nothing.
-
-    Returns
-    -------
-    ndarray of shape (m, d, k)
+    The result has shape (m, d, k). With z = x − x_j and u = ‖z‖_p/σ the gradient of one term is
+    c_j k′(u) u^(1−p)/σ^p times sgn(z)|z|^(p−1), so a single weight matrix
+    W = Σ_s c_s k′(u) u^(1−p)/σ_s^p is enough for all stages (`Geometry.pull`). Stages of bandwidth
+    0 are constant almost everywhere and contribute nothing.
     """
     dtype = coefficients.dtype
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)

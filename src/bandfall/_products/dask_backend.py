@@ -11,8 +11,8 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, pairwise
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ import dask
 import numpy as np
 from distributed import Client, Future, KilledWorker
 
-from bandfall._products.backend import NumpyBackend, Sum
+from bandfall._products.backend import NumpyBackend
 from bandfall._products.base import (
     KernelOperator,
     RepeatedRowsOperator,
@@ -29,9 +29,9 @@ from bandfall._products.base import (
     vector_share,
 )
 from bandfall._products.blocked import LEAF_SIZE, Leaves, Tiles
-from bandfall._products.device import ClusterError, check_device, resolve_backend
+from bandfall._products.device import ClusterError, check_device
 from bandfall._threads import blas_threads_for, scratch
-from bandfall._typing import DTypeLike, State
+from bandfall._typing import DTypeLike
 from bandfall.kernels._kernel import Kernel
 
 _INLINE_BYTES = 1 << 20  # a larger argument of several calls is sent once
@@ -142,12 +142,11 @@ class DaskBackend(NumpyBackend):
 
     The borders of leaves depend only on the number of rows, so results are the same to the bit for
     any number of workers, and if workers die or join. Solver, schedule and stopping run in this
-    process. `budget` is for a solver's vectors here, and for kernel matrices on each worker.
+    process, as do sums at new rows. `budget` is for a solver's vectors here, and for kernel
+    matrices on each worker.
     """
 
     device: str = "dask"  # the current client, or the address of a scheduler
-    # Kernel entries of a prediction; smaller ones are computed in this process.
-    worth_sending: int = field(default=1 << 30, repr=False)
     trusted: ClassVar[bool] = False
 
     @cached_property
@@ -171,44 +170,8 @@ class DaskBackend(NumpyBackend):
         if isinstance(own, DaskOperator):
             own.close()
 
-    def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
-        if self._few(model, X):
-            return super().sums(model, X, cumulative=cumulative)
-        return self._at_rows(model, X, "sums", cumulative=cumulative, axis=int(cumulative))
-
-    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        if self._few(model, X):
-            return super().gradient(model, X)
-        return self._at_rows(model, X, "gradient")
-
     def helpers(self, holding: object) -> Crew:
         return Crew(self.client, holding, "search")
-
-    def _few(self, model: Sum, X: np.ndarray) -> bool:
-        n_entries = len(X) * len(model.X) * len(model.bandwidths)
-        return not len(X) or n_entries < self.worth_sending
-
-    def _at_rows(
-        self, model: Sum, X: np.ndarray, method: str, axis: int = 0, **options: bool
-    ) -> np.ndarray:
-        """A method of the workers' backends at new rows, in shares."""
-        parts = np.array_split(X, min(len(X), 64))
-        with closing(Crew(self.client, WorkerSum(model, self.budget), "sum")) as crew:
-            return np.concatenate(crew.call([("at", (method, p, options)) for p in parts]), axis)
-
-
-@dataclass
-class WorkerSum:
-    """A fitted model on a worker: sums and gradients at new rows, within `budget` bytes."""
-
-    model: Sum
-    budget: int
-
-    def at(self, method: str, X: np.ndarray, options: State) -> np.ndarray:
-        """The result of `sums` or `gradient` of this worker's backend."""
-        backend = resolve_backend("auto", self.budget, len(self.model.X))
-        values: np.ndarray = getattr(backend, method)(self.model, X, **options)
-        return values
 
 
 class DaskOperator(KernelOperator):
@@ -262,8 +225,8 @@ class WorkerRows:
     """The rows of one fit on a worker: products with K(σ) for some of their leaves.
 
     Results depend only on the rows and the leaf, to the bit: not on the worker (of one kind), its
-    threads or its memory, nor on which leaves are requested together. `budget` bytes are for tiles
-    of K(σ) that are kept for the next product at the same bandwidth.
+    threads or its memory, nor on which leaves are requested together. `budget` bytes are for
+    entries of K(σ) that are kept for the next product at the same bandwidth.
     """
 
     X: np.ndarray
@@ -348,35 +311,26 @@ class DeviceProducts:
     """
 
     def __init__(self, held: WorkerRows, device: str = "cuda"):
-        from bandfall._products import fused, torch_backend
+        from bandfall._products import torch_backend
 
         rows = held.X[held.leaves.order]
         if rows.dtype != held.dtype:  # centre before rounding
             rows = rows - rows.mean(axis=0)
         self._held, self._lock = held, threading.Lock()
-        self._torch, self._fused_cross = torch_backend, fused.FusedCross
-        self._device, self._rows = device, torch_backend.upload(rows, device, held.dtype)
-        # Beyond, a fused product is faster, even if it must be compiled first.
-        many = len(rows) > 8192
-        self._fused = many and fused.fused_available(held.kernel, self._rows.device)
-        self._sums(slice(0, 1), 1.0, np.ones((len(rows), 1)))  # whether it can
+        self._rows = torch_backend.upload(rows, device, held.dtype)
+        torch_backend.check_profile(held.kernel, self._rows)
+        self._torch = torch_backend
 
     def product(
         self, bandwidth: float, leaves: range, vector: np.ndarray
     ) -> tuple[np.ndarray, int]:
         """See `WorkerRows.product`."""
-        slices = self._held.leaves.slices
-        rows = slice(slices[leaves.start].start, slices[leaves.stop - 1].stop)
+        held, slices = self._held, self._held.leaves.slices
+        part = self._rows[slices[leaves.start].start : slices[leaves.stop - 1].stop]
+        block = self._rows.new_tensor(vector)[None]
+        model = held.kernel, [bandwidth], block, held.budget
+        # Beyond these rows, a fused product is faster, even if it must be compiled first.
+        fuse = len(self._rows) > 8192
         with self._lock:  # one device, one call at a time
-            part = self._sums(rows, bandwidth, vector)
-        return part, len(part) * len(self._rows)
-
-    def _sums(self, rows: slice, bandwidth: float, vector: np.ndarray) -> np.ndarray:
-        part, held = self._rows[rows], self._held
-        block = self._torch.upload(vector, self._device, held.dtype)[None]
-        if self._fused:
-            fused = self._fused_cross(part, self._rows, held.kernel, held.budget)
-            return fused.product([bandwidth], block).cpu().numpy()
-        return self._torch.sums(
-            part, self._rows, held.kernel, [bandwidth], block, held.budget, cumulative=False
-        )
+            result = self._torch.sums(part, self._rows, *model, cumulative=False, fuse=fuse)
+        return result, len(part) * len(self._rows)

@@ -39,29 +39,23 @@ class Launch:
 
     rows: int
     columns: int = 128
-    num_warps: int = 4
-    num_stages: int = 1
     programs_per_core: int = 2
     max_registers: int | None = None
 
     @property
     def options(self) -> dict[str, int]:
         """Options of the compiler."""
-        options = {
-            "num_warps": self.num_warps,
-            "num_stages": self.num_stages,
-            "enable_fp_fusion": True,
-        }
+        options = {"num_warps": 4, "num_stages": 1, "enable_fp_fusion": True}
         return options if self.max_registers is None else options | {"maxnreg": self.max_registers}
 
 
 class FusedRows:
     """Rows on a device in the layout of `triton_kernels`.
 
-    Coordinates are divided by `unit`, a power of two that brings them into [−1, 1]: exact, and
-    float32 neither overflows nor underflows at any scale of the data. With `split`, half-precision
-    parts for tensor cores are prepared; `centre` only moves their origin, and that of norms. With
-    `odd`, rows are padded to an odd number of blocks, as the circle of the square product needs.
+    Coordinates are divided by `unit`, a power of two that brings them into [−1, 1]: exact, at any
+    scale of the data. With `split`, half-precision parts for tensor cores are prepared; `centre`
+    only moves their origin, and that of norms. With `odd`, rows are padded to an odd number of
+    blocks, as the circle of the square product needs.
     """
 
     def __init__(self, X: Tensor, unit: float, centre: Tensor, split: bool, odd: bool):
@@ -78,6 +72,7 @@ class FusedRows:
         self.high = self.low = self.norms = self.points
         if split:
             self._split(padded - centre / unit)
+        self.arguments = self.points, self.high, self.low, self.norms
 
     def _split(self, centred: Tensor) -> None:
         """Two half-precision parts with 22 bits between them, unless rows span too far."""
@@ -96,11 +91,6 @@ class FusedRows:
         self.depth = depth
         self.high, self.low = parts
         self.norms = ((norms / scale) ** 2).to(torch.float32)
-
-    @property
-    def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Arguments of a program for these rows."""
-        return self.points, self.high, self.low, self.norms
 
 
 class FusedProduct:
@@ -174,15 +164,7 @@ class FusedProduct:
         if self._cores < fitting < wanted:
             fitting -= fitting % self._cores  # a whole number of programs on each core
         n_programs, tiles = _shares(self.rows, launch, min(wanted, fitting))
-        while True:
-            try:
-                return values.new_zeros((n_programs, *values.shape)), tiles
-            except torch.OutOfMemoryError as error:
-                if n_programs == 1:
-                    raise MemoryError(
-                        f"the device has no room for {plane / GIBIBYTE:.2f} GiB of partial sums"
-                    ) from error
-                n_programs, tiles = _shares(self.rows, launch, n_programs // 2)
+        return values.new_zeros((n_programs, *values.shape)), tiles
 
 
 class FusedCross:
@@ -316,7 +298,7 @@ def _chunk(n_features: int) -> int:
 
 
 def _held(rows: FusedRows, depth: int) -> int:
-    """Number of features to keep in registers: all or none."""
+    """Features to keep in registers: all or none."""
     return rows.n_features if depth == 0 and rows.n_features <= _DIRECT_FEATURES else 0
 
 

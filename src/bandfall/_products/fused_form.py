@@ -46,7 +46,7 @@ class TritonForm:
 
     @property
     def constants(self) -> dict[str, str | float]:
-        """Compile-time constants of a Triton kernel."""
+        """Constants of a Triton kernel."""
         return {"PROFILE": self.profile, "POWER": self.power, "P": self.p}
 
     def scale(self, bandwidth: float, unit: float, dtype: torch.dtype) -> float:

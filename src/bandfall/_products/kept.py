@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
@@ -13,8 +13,7 @@ from bandfall._products.base import (
     DEFAULT_BUDGET,
     KernelOperator,
     LanczosSteps,
-    group_rows,
-    group_sums,
+    product_of_equal_rows,
 )
 from bandfall._products.loops import (
     Loops,
@@ -73,6 +72,7 @@ _PARALLEL_ROWS = 2000  # beyond, evaluating is worth several threads
 # small; and one pass of compiled loops as fast as BLAS, which has to be called once a tile: each
 # call releases the interpreter's lock, and threads wait for each other.
 _FEW_COLUMNS = 8
+_SMALL_MATRIX = 300  # rows up to which BLAS's product with a whole matrix is fastest
 _STRIP = 256  # rows
 # Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
 # and entries read for one side of the diagonal are still in the cache for the other.
@@ -105,13 +105,11 @@ class SymmetricOperator(KernelOperator):
         dtype: DTypeLike = np.float64,
         vector_bytes: int = DEFAULT_BUDGET // 8,
         strip_rows: int = _STRIP,
-        small_product: int = _SMALL_PRODUCT,
-        few_rows: int = FEW_ROWS,  # for one thread
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self._loops = loops_over(np.asarray(X), kernel, self.dtype, self.n_rows**2)
-        self._height, self._small_product = strip_rows, small_product
-        self._n_shares = 1 if self.n_rows <= few_rows else _SHARES
+        self._height = strip_rows
+        self._n_shares = 1 if self.n_rows <= FEW_ROWS else _SHARES
         self._strips = row_blocks(self.n_rows, strip_rows)
         sizes = [(rows.stop - rows.start) * (self.n_rows - rows.start) for rows in self._strips]
         self._places = np.cumsum([0, *sizes])  # of strips, in arrays of all entries
@@ -130,7 +128,7 @@ class SymmetricOperator(KernelOperator):
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         if bandwidth == 0.0:
-            return group_sums(*self._groups, block)
+            return product_of_equal_rows(self._loops.own, block)
         return self._times(self._kept.at(bandwidth), block)
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
@@ -168,7 +166,7 @@ class SymmetricOperator(KernelOperator):
     ) -> np.ndarray:
         """The contribution of some strips to a product, for both of their sides, tile by tile."""
         total = self.zeros(block.shape)
-        width = max(self._height, self._small_product // (self._height * block.shape[1]))
+        width = max(self._height, _SMALL_PRODUCT // (self._height * block.shape[1]))
         for number in range(share, len(self._strips), n_shares):
             rows, K = self._strips[number], self._strip(entries, number)
             for first in range(rows.start, self.n_rows, width):
@@ -192,19 +190,9 @@ class SymmetricOperator(KernelOperator):
         out = strip[rows.start - start : rows.stop - start]
         self._loops.distances(self._loops.own[rows], slice(start, self.n_rows), out)
 
-    @cached_property
-    def _groups(self) -> tuple[np.ndarray, int]:
-        n, distances = self.n_rows, self._kept.distances
-        if np.count_nonzero(distances) == distances.size - n:  # quicker to see than by sorting
-            return np.arange(n), n
-        return group_rows(self._loops.own)
-
 
 class DenseOperator(SymmetricOperator):
-    """K(σ) as a matrix in memory: a single strip.
-
-    Up to `small` rows, BLAS's product with a whole matrix is fastest.
-    """
+    """K(σ) as a matrix in memory: a single strip."""
 
     def __init__(
         self,
@@ -212,15 +200,13 @@ class DenseOperator(SymmetricOperator):
         kernel: Kernel,
         dtype: DTypeLike = np.float64,
         vector_bytes: int = DEFAULT_BUDGET // 8,
-        small: int = 300,
     ):
         super().__init__(X, kernel, dtype, vector_bytes, strip_rows=len(X))
-        self._small = small
         self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         K = self._strip(entries, 0)
-        if block.shape[1] > _FEW_COLUMNS or self.n_rows <= self._small:
+        if block.shape[1] > _FEW_COLUMNS or self.n_rows <= _SMALL_MATRIX:
             return K @ block
         columns = [self._symmetric_product(1.0, K.T, column) for column in block.T]
         return np.stack(columns, axis=1)

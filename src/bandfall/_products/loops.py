@@ -125,11 +125,7 @@ class CompiledLoops(Loops):
         return even_features(X_new)
 
     def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
-        start, stop, _ = columns.indices(len(self.own))
-        form = self._form
-        self._code.fill(
-            rows, self._columns, start, stop, form.p, form.power, np.float32(1.0), DISTANCE, out
-        )
+        self._code.fill(rows, *self._some(columns), np.float32(1.0), DISTANCE, out)
         return out
 
     def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
@@ -151,51 +147,33 @@ class CompiledLoops(Loops):
         out: np.ndarray,
         n_entries: int,
     ) -> None:
-        form = self._form
-        scales = [form.scale(float(bandwidth)) for bandwidth in bandwidths]
+        scales = [self._form.scale(float(bandwidth)) for bandwidth in bandwidths]
         # A negative scale stands for bandwidth 0.
         factors = np.array([-1.0 if scale is None else scale for scale in scales], np.float32)
-        own = self._columns, columns.start, columns.stop, form.p, form.power
-        self._code.sums(rows, *own, factors, form.kind, weights, out)
+        self._code.sums(rows, *self._some(columns), factors, self._form.kind, weights, out)
 
     def gradient(
         self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
     ) -> np.ndarray:
         form = self._form
-        start, stop, _ = columns.indices(len(self.own))
         used = usable_bandwidths(bandwidths, np.finfo(np.float32))
         sigmas = np.asarray(bandwidths, dtype=float)[used]
+        scales = (form.factor * sigmas**-form.power).astype(np.float32)
         # q^(−order) = D^(−order) σ^(power · order).
         constants = -form.constant * sigmas ** (form.power * form.order - form.p)
-        scaled = coefficients[used] * constants[:, None, None]
-        weights = np.ascontiguousarray(scaled.transpose(0, 2, 1), dtype=np.float32)
+        weights = self.weights(coefficients[used] * constants[:, None, None])
         out = np.zeros((len(rows), self._width, coefficients.shape[2]), np.float32)
-        self._code.gradient(
-            rows,
-            self._columns,
-            start,
-            stop,
-            form.p,
-            form.power,
-            (form.factor * sigmas**-form.power).astype(np.float32),
-            form.kind,
-            form.order,
-            weights,
-            out,
-        )
+        slope = scales, form.kind, form.order, weights
+        self._code.gradient(rows, *self._some(columns), *slope, out)
         return out
 
+    def _some(self, columns: slice) -> tuple[np.ndarray, int, int, float, float]:
+        """Arguments of a compiled loop for some of the rows X."""
+        return self._columns, columns.start, columns.stop, self._form.p, self._form.power
 
-def loops_over(
-    X: np.ndarray,
-    kernel: Kernel,
-    dtype: np.dtype,
-    n_entries: float,
-) -> Loops:
-    """Choose loops over rows X (n, d) for `n_entries` kernel entries in all.
 
-    Distances and K(σ) have the given dtype.
-    """
+def loops_over(X: np.ndarray, kernel: Kernel, dtype: np.dtype, n_entries: float) -> Loops:
+    """Choose loops over rows X (n, d) for `n_entries` kernel entries in all."""
     if compiled_form(kernel, X, dtype, n_entries) is None:
         return Loops(kernel, X, dtype)
     return CompiledLoops(kernel, X)
@@ -216,17 +194,13 @@ def loops_for_sums(X: np.ndarray, kernel: Kernel, dtype: DTypeLike) -> Loops:
 def compiled_form(kernel: Kernel, X: np.ndarray, dtype: DTypeLike, n_entries: float) -> Form | None:
     """The compiled form of a kernel; None if NumPy is used."""
     exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
-    if not exact or _plain_work(kernel, X, n_entries) < _WORTH_COMPILING:
+    work = n_entries * (1 if kernel.geometry.rotates else max(1, X.shape[1]))
+    if not exact or work < _WORTH_COMPILING:
         return None
     if kernel.geometry.rotates and X.shape[1] > 200:  # a matrix product is faster
         return None
     form = form_of(kernel)
     return form if form is not None and can_compile() else None
-
-
-def _plain_work(kernel: Kernel, X: np.ndarray, n_entries: float) -> float:
-    """Cost of kernel entries with NumPy, in entries of the Euclidean norm."""
-    return n_entries if kernel.geometry.rotates else n_entries * max(1, X.shape[1])
 
 
 def fill_tile(
@@ -294,28 +268,22 @@ def even_features(X: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def _code_or_none() -> ModuleType | None:
-    """The compiled loops; None if numba cannot be imported or cannot compile."""
+def can_compile() -> bool:
+    """Whether numba can be imported and compiles loops here."""
     try:
         from numba import config
 
-        from bandfall._products import loops_numba as compiled
+        from bandfall._products import loops_numba  # noqa: F401
     except ImportError:
-        return None
-    return None if getattr(config, "DISABLE_JIT", False) else compiled
+        return False
+    return not getattr(config, "DISABLE_JIT", False)
 
 
 def compiled_code() -> ModuleType:
-    """The compiled loops; raises ImportError without numba."""
-    code = _code_or_none()
-    if code is None:
-        raise ImportError("compiled loops need numba")
-    return code
+    """The compiled loops; for callers that checked `can_compile`."""
+    from bandfall._products import loops_numba
 
-
-def can_compile() -> bool:
-    """Whether numba compiles loops here."""
-    return _code_or_none() is not None
+    return loops_numba
 
 
 def pairs_code() -> ModuleType:

@@ -31,9 +31,7 @@ _CHUNK = 1024  # columns: a row of distances and its features stay in the first-
 
 
 class _Cache(FunctionCache):
-    """Compiled code on disk. A damaged file or a full disk costs time, and one warning."""
-
-    warned = False
+    """Compiled code on disk. A damaged file or a full disk costs time, and a warning."""
 
     def load_overload(self, sig, target_context):
         try:
@@ -51,15 +49,12 @@ class _Cache(FunctionCache):
             self._warn(error)
 
     def _warn(self, error):
-        if not _Cache.warned:
-            _Cache.warned = True
-            warnings.warn(
-                f"numba's cache in {self.cache_path} cannot be used ({type(error).__name__}: "
-                f"{error}), so code is compiled again, which takes some seconds. Make room on the "
-                "disk, or set NUMBA_CACHE_DIR to another directory",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        warnings.warn(
+            f"numba's cache in {self.cache_path} cannot be used, so code is compiled again, which "
+            f"takes some seconds ({type(error).__name__}: {error}). NUMBA_CACHE_DIR sets another",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def compiled(function):
@@ -94,29 +89,19 @@ def _from_bits(context, i):
     )
 
 
-@intrinsic
-def _minus(context, i, j):
-    """i − j of int32: numba's own widens."""
-    return types.int32(types.int32, types.int32), lambda _, builder, __, values: builder.sub(
-        *values
-    )
+def _on_int32(operation):
+    """An operation of two int32: numba's own widen."""
+
+    @intrinsic
+    def operate(context, i, j):
+        return types.int32(types.int32, types.int32), lambda _, builder, __, values: getattr(
+            builder, operation
+        )(*values)
+
+    return operate
 
 
-@intrinsic
-def _left(context, i, n):
-    """i · 2ⁿ of int32."""
-    return types.int32(types.int32, types.int32), lambda _, builder, __, values: builder.shl(
-        *values
-    )
-
-
-@intrinsic
-def _right(context, i, n):
-    """⌊i / 2ⁿ⌋ of int32."""
-    return types.int32(types.int32, types.int32), lambda _, builder, __, values: builder.ashr(
-        *values
-    )
-
+_minus, _left, _right = map(_on_int32, ("sub", "shl", "ashr"))  # i − j, i · 2ʲ, ⌊i / 2ʲ⌋
 
 _LOG2E = float32(1.4426950408889634)
 _LN2 = float32(0.6931471805599453)

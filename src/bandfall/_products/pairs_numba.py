@@ -74,8 +74,12 @@ def _strip_product(K, start, block, total):
                     total[o, start + i] += K[i, i] * block[o, start + i]
 
 
-@inner
-def _add_strips(entries, n_rows, height, share, n_shares, block, total):
+@compiled
+def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
+    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
+
+    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
+    """
     place = 0
     for number in range((n_rows + height - 1) // height):
         start = number * height
@@ -87,16 +91,12 @@ def _add_strips(entries, n_rows, height, share, n_shares, block, total):
 
 
 @compiled
-def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
-    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
+def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
+    """Orthogonalise vectors[i] against basis[i, :n_vectors], twice; basis is (k, m, n).
 
-    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
+    overlaps[i] becomes the product with the last basis vector, and squares[i] the squared norm of
+    the result.
     """
-    _add_strips(entries, n_rows, height, share, n_shares, block, total)
-
-
-@inner
-def _orthogonalise(basis, n_vectors, vectors, overlaps, squares):
     n_rows = vectors.shape[1]
     products = np.empty(n_vectors, np.float32)
     for i in range(vectors.shape[0]):
@@ -108,16 +108,6 @@ def _orthogonalise(basis, n_vectors, vectors, overlaps, squares):
             if not again:
                 overlaps[i] = products[n_vectors - 1]
         squares[i] = dot(vectors[i], vectors[i])
-
-
-@compiled
-def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
-    """Orthogonalise vectors[i] against basis[i, :n_vectors], twice; basis is (k, m, n).
-
-    overlaps[i] becomes the product with the last basis vector, and squares[i] the squared norm of
-    the result.
-    """
-    _orthogonalise(basis, n_vectors, vectors, overlaps, squares)
 
 
 @inner
@@ -142,7 +132,7 @@ def _matrix_times(entries, n_rows, height, vectors, factors, labels, image):
         for i in range(vectors.shape[0]):
             for j in range(labels.size):
                 sums[i, labels[j]] += vectors[i, j]
-    _add_strips(entries, n_rows, height, int64(0), int64(1), sums, products)
+    symmetric_product(entries, n_rows, height, int64(0), int64(1), sums, products)
     if labels.size > 0:
         for i in range(vectors.shape[0]):
             for j in range(labels.size):
@@ -170,7 +160,7 @@ def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible, fact
         for i in range(basis.shape[0]):
             _copy(basis[i, place], newest[i])
         _matrix_times(entries, n_rows, height, newest, factors, labels, image)
-        _orthogonalise(basis, place + 1, image, alpha[step], squares)
+        orthogonalise(basis, place + 1, image, alpha[step], squares)
         for i in range(basis.shape[0]):
             left = math.sqrt(squares[i])
             if left <= negligible * (abs(alpha[step, i]) + beta[step, i]):

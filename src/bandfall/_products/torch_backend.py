@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,7 +15,6 @@ from torch import Tensor
 from bandfall._products.backend import Backend, CrossProduct, Sum
 from bandfall._products.base import (
     DEFAULT_BUDGET,
-    GIBIBYTE,
     KernelOperator,
     LanczosSteps,
     vector_share,
@@ -23,7 +23,7 @@ from bandfall._products.cross import check_columns
 from bandfall._products.fused import FusedCross, FusedProduct, fused_available
 from bandfall._products.kept import KeptMatrix
 from bandfall._products.loops import gradient_block, usable_bandwidths
-from bandfall._threads import FEW_ROWS, blas_threads_for, rows_within
+from bandfall._threads import blas_threads_for, row_blocks, rows_within
 from bandfall._typing import DTypeLike, Values
 from bandfall.kernels._kernel import Kernel, kernel_matrix
 
@@ -51,18 +51,8 @@ class TorchBackend(Backend):
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
         return gradients(*self._parts(model, X), self.budget)
 
-    @contextmanager
-    def threads(self, n_rows: int) -> Iterator[None]:
-        """See `Backend.threads`; also limits the threads of torch on the host."""
-        before = torch.get_num_threads()
-        n_host = n_rows if self.device == "cpu" else 0  # rows whose matrices the host multiplies
-        with blas_threads_for(n_host):
-            if self.device == "cpu" and n_rows <= FEW_ROWS:
-                torch.set_num_threads(1)
-            try:
-                yield
-            finally:
-                torch.set_num_threads(before)
+    def threads(self, n_rows: int) -> AbstractContextManager[None]:
+        return blas_threads_for(0)  # the host has small matrices only
 
     def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
         return sums(*self._parts(model, X), self.budget, cumulative=cumulative)
@@ -86,8 +76,9 @@ class TorchBackend(Backend):
 _KEPT_ROWS = 10_240
 # Kernel entries from which on sums at new rows are worth fusing (and compiling).
 _FUSED_ENTRIES = 1 << 33
-# float64 distances, their comparison mask, the cast copy, the kernel block and its scratch.
-_BYTES_PER_ENTRY = 40
+# float64 distances, their comparison mask, the cast copy, the kernel block and its scratch, and the
+# distances before.
+_BYTES_PER_ENTRY = 48
 
 
 class TorchOperator(KernelOperator):
@@ -96,10 +87,7 @@ class TorchOperator(KernelOperator):
     Distances and one K(σ) are kept for few rows. For many, distance, profile and sum are one
     fused pass on a GPU, and nothing n² is stored; without Triton, on the host, or for a user's
     own profile, both are kept while they fit the budget, and rows are taken in chunks beyond.
-    K is evaluated over distinct rows only.
-
-    `budget` bytes on the device are for temporaries and kept matrices, `vector_bytes` for a
-    solver's arrays.
+    K is evaluated over distinct rows only. `budget` bytes are for temporaries and kept matrices.
     """
 
     def __init__(
@@ -116,7 +104,7 @@ class TorchOperator(KernelOperator):
         # Rows are centred before they are rounded; others are exact without centring.
         rows = self.array(X if X.dtype == self.dtype else X - X.mean(axis=0))
         self._zero = rows.new_zeros(())
-        _check_profile(kernel, self._zero)
+        check_profile(kernel, self._zero)
         distinct, self._labels = torch.unique(rows + 0.0, dim=0, return_inverse=True)
         self._n_distinct = len(distinct)
         if self._n_distinct == self.n_rows:
@@ -189,99 +177,64 @@ def _forget_rounding(steps: LanczosSteps) -> None:
         steps.basis[column, steps.first + 1 + number] = 0.0
 
 
-def _engine(
-    rows: Tensor, kernel: Kernel, budget: int
-) -> _KeptProduct | FusedProduct | _ChunkedProduct:
+def _engine(rows: Tensor, kernel: Kernel, budget: int) -> _Entries | FusedProduct:
     """The engine for products with K over distinct rows."""
     fits = 2 * len(rows) ** 2 * rows.element_size() <= budget
     if not (fits and len(rows) <= _KEPT_ROWS) and fused_available(kernel, rows.device):
         return FusedProduct(rows, kernel, budget)
-    return (_KeptProduct if fits else _ChunkedProduct)(rows, kernel, budget)
+    return _Entries(rows, rows, kernel, budget, keep=fits)
 
 
-class _ChunkedProduct:
-    """K(σ) @ block over chunks of rows."""
+class _Entries:
+    """Distances between two sets of rows and K(σ), kept or evaluated for some rows at a time."""
 
-    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
+    def __init__(self, new: Tensor, train: Tensor, kernel: Kernel, budget: int, keep: bool = False):
         self.kernel = kernel
-        self.n_evaluations = 0
-        self._chunks = _Chunks(X, X, kernel, budget)
+        self.new, self.train = new, train
+        if kernel.geometry.rotates:  # by a matrix product, which cancels; differences do not
+            centre = train.mean(0, dtype=torch.float64)
+            self.train = train.double() - centre
+            self.new = self.train if new is train else new.double() - centre
+        self._dtype, self._n_evaluations = train.dtype, 0
+        self._blocks = row_blocks(len(new), rows_within(budget, _BYTES_PER_ENTRY * len(train)))
+        self._kept: KeptMatrix | None = None
+        if keep:
+            distances = train.new_empty((len(new), len(train)))
+            for rows, block in self.distances():
+                distances[rows] = block
+            evaluate = partial(_evaluate, kernel)
+            self._kept = KeptMatrix(distances, torch.empty_like(distances), evaluate)
+
+    @property
+    def n_evaluations(self) -> int:
+        """Entries of K evaluated so far."""
+        return self._n_evaluations if self._kept is None else self._kept.n_evaluations
+
+    def distances(self) -> Iterator[tuple[slice, Tensor]]:
+        """Consecutive new rows, and their distances to all training rows."""
+        geometry, power = self.kernel.geometry, self.kernel.power
+        for rows in self._blocks:
+            block = geometry.block(self.new[rows], self.train, power, torch)
+            yield rows, block.to(self._dtype)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        result = torch.empty_like(block)
-        self.n_evaluations += len(block) ** 2
-
-        def multiply(rows: slice, distances: Tensor) -> None:
+        """K(bandwidth) @ block."""
+        if self._kept is not None:
+            return self._kept.at(bandwidth) @ block
+        result = block.new_empty((len(self.new), block.shape[1]))
+        self._n_evaluations += len(self.new) * len(self.train)
+        for rows, distances in self.distances():
             result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
-
-        self._chunks.for_each(multiply)
         return result
 
     def max_distance(self) -> float:
-        largest = 0.0
-
-        def compare(rows: slice, distances: Tensor) -> None:
-            nonlocal largest
-            largest = max(largest, float(distances.max()))
-
-        self._chunks.for_each(compare)
+        """Largest distance."""
+        largest = max(float(block.max()) for _, block in self.distances())
         return largest ** (1.0 / self.kernel.power)
 
 
-class _KeptProduct(_ChunkedProduct):
-    """K(σ) @ block with distances and the last K(σ) in memory."""
-
-    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
-        super().__init__(X, kernel, budget)
-        self._kept = _kept_matrix(self._chunks)
-
-    def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        K = self._kept.at(bandwidth)
-        self.n_evaluations = self._kept.n_evaluations
-        return K @ block
-
-
-def _kept_matrix(chunks: _Chunks) -> KeptMatrix:
-    distances = chunks.train.new_empty((len(chunks.new), len(chunks.train)), dtype=chunks.dtype)
-    chunks.for_each(distances.__setitem__)
-
-    def evaluate(distances: Tensor, bandwidth: float, out: Tensor) -> None:
-        kernel_matrix(chunks.kernel, distances, bandwidth, torch, out=out)
-
-    return KeptMatrix(distances, torch.empty_like(distances), evaluate)
-
-
-class _Chunks:
-    """Distances between two sets of rows, some rows at a time; fewer if memory runs out."""
-
-    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
-        self.kernel = kernel
-        self.new, self.train = X_new, X
-        if kernel.geometry.rotates:  # by a matrix product, which cancels; differences do not
-            centre = X.mean(0, dtype=torch.float64)
-            self.train = X.double() - centre
-            self.new = self.train if X_new is X else X_new.double() - centre
-        self.dtype = X.dtype
-        self._size = rows_within(budget, _BYTES_PER_ENTRY * len(X))
-
-    def for_each(self, function: Callable[[slice, Tensor], None]) -> None:
-        """Call `function` with consecutive rows and their distances to all training rows."""
-        geometry, power = self.kernel.geometry, self.kernel.power
-        start = 0
-        while start < len(self.new):
-            rows = slice(start, min(start + self._size, len(self.new)))
-            try:
-                block = geometry.block(self.new[rows], self.train, power, torch)
-                function(rows, block.to(self.dtype))
-            except torch.OutOfMemoryError as error:
-                if self._size == 1:
-                    raise MemoryError(
-                        f"the device has no room for one row of distances to {len(self.train)} "
-                        f"rows ({len(self.train) * _BYTES_PER_ENTRY / GIBIBYTE:.2f} GiB)"
-                    ) from error
-                self._size = max(1, min(self._size, rows.stop - start) // 2)
-                continue
-            start = rows.stop
+def _evaluate(kernel: Kernel, distances: Tensor, bandwidth: float, out: Tensor) -> None:
+    kernel_matrix(kernel, distances, bandwidth, torch, out=out)
 
 
 class TorchCross:
@@ -291,9 +244,9 @@ class TorchCross:
         self._new, self._train = (upload(a, device, X.dtype) for a in (X_new, X))
         self._kernel = kernel
         self._budget = budget
-        self._kept: KeptMatrix | None = None
+        self._kept: _Entries | None = None
         if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
-            self._kept = _kept_matrix(_Chunks(self._new, self._train, kernel, budget))
+            self._kept = _Entries(self._new, self._train, kernel, budget, keep=True)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""
@@ -301,7 +254,7 @@ class TorchCross:
         if self._kept is None:
             parts = (self._new, self._train, self._kernel, [bandwidth], weights[None])
             return sums(*parts, self._budget, cumulative=False)
-        return (self._kept.at(bandwidth) @ weights).cpu().numpy()
+        return self._kept.product(bandwidth, weights).cpu().numpy()
 
 
 def upload(array: np.ndarray, device: str, dtype: np.dtype) -> Tensor:
@@ -318,27 +271,29 @@ def sums(
     budget: int,
     *,
     cumulative: bool,
+    fuse: bool = False,
 ) -> np.ndarray:
-    """Σ_s K_new(σ_s) C_s, or every partial sum, of what is on the device already."""
-    _check_profile(kernel, train)
+    """Σ_s K_new(σ_s) C_s, or every partial sum, of what is on the device already.
+
+    Few entries are fused only if `fuse`.
+    """
+    check_profile(kernel, train)
     check_columns(new, train)
     n_stages, _, n_outputs = weights.shape
     total = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
-    if _worth_fusing(kernel, new, train, n_stages):
+    many = len(new) * len(train) * n_stages >= _FUSED_ENTRIES
+    if (fuse or many) and fused_available(kernel, train.device):
         fused = FusedCross(new, train, kernel, budget)
         step = 1 if cumulative else max(1, n_stages)
         for s in range(0, n_stages, step):
             part = slice(s, s + step)
             total[s if cumulative else 0] += fused.product(bandwidths[part], weights[part])
     else:
-
-        def accumulate(rows: slice, distances: Tensor) -> None:
+        for rows, distances in _Entries(new, train, kernel, budget).distances():
             K = torch.empty_like(distances)
             for s, bandwidth in enumerate(bandwidths):
                 kernel_matrix(kernel, distances, bandwidth, torch, out=K)
                 total[s if cumulative else 0, rows] += K @ weights[s]
-
-        _Chunks(new, train, kernel, budget).for_each(accumulate)
     return (total.cumsum(0) if cumulative else total[0]).cpu().numpy()
 
 
@@ -348,30 +303,23 @@ def gradients(
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row, of what is on the device already."""
     check_columns(new, train)
     gradient = weights.new_zeros((len(new), train.shape[1], weights.shape[2]))
-    if _worth_fusing(kernel, new, train, len(weights)):
+    many = len(new) * len(train) * len(weights) >= _FUSED_ENTRIES
+    if many and fused_available(kernel, train.device):
         used = usable_bandwidths(bandwidths, torch.finfo(weights.dtype))
         if len(used):
             fused = FusedCross(new, train, kernel, budget)
             gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
         return gradient.cpu().numpy()
-    chunks = _Chunks(new, train, kernel, budget)
-    new, train = chunks.new.to(weights.dtype), chunks.train.to(weights.dtype)
-
-    def accumulate(rows: slice, distances: Tensor) -> None:
+    entries = _Entries(new, train, kernel, budget)
+    new, train = entries.new.to(weights.dtype), entries.train.to(weights.dtype)
+    for rows, distances in entries.distances():
         gradient[rows] = gradient_block(
             new[rows], train, distances, kernel, bandwidths, weights, torch
         )
-
-    chunks.for_each(accumulate)
     return gradient.cpu().numpy()
 
 
-def _worth_fusing(kernel: Kernel, new: Tensor, train: Tensor, n_stages: int) -> bool:
-    entries = len(new) * len(train) * n_stages
-    return entries >= _FUSED_ENTRIES and fused_available(kernel, train.device)
-
-
-def _check_profile(kernel: Kernel, like: Tensor) -> None:
+def check_profile(kernel: Kernel, like: Tensor) -> None:
     """Refuse a user's profile that works with NumPy only, before any work."""
     try:
         value = kernel.profile(like.new_zeros((1,)), torch)

@@ -32,9 +32,13 @@ class Sum(Protocol):
     """A kernel sum f(x) = offset + Σ_s k_{σ_s}(x, X) c_s, as backends see it."""
 
     @property
-    def X(self) -> np.ndarray: ...
+    def X(self) -> np.ndarray:
+        """The centres."""
+
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel:
+        """The kernel of every stage."""
+
     @property
     def bandwidths(self) -> np.ndarray:
         """Bandwidth of each stage."""

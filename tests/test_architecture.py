@@ -72,7 +72,7 @@ def test_modules_fit_in_one_head(path):
 BUDGET = {
     "_cli": 2230,
     "_drawing": 404,
-    "_estimators": 2770,
+    "_estimators": 2750,
     "_explore": 323,
     "_files": 905,
     "_fitting": 1640,

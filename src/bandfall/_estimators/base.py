@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, validation of numeric rows, shapes, files, callbacks.
+"""What all estimators share: parameters, validation of numeric rows, shapes, files.
 
 An estimator is a dataclass of its parameters (`estimator`), each annotated with what it may be, and
 decorates `fit` with `validated`. ``_validate_params`` checks what involves two parameters, or the
@@ -28,24 +28,13 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._estimators.input import (
-    FLOATS,
-    as_numpy,
-    check_magnitudes,
-    used_rows,
-)
+from bandfall._estimators.input import FLOATS, as_numpy, check_magnitudes, used_rows
 from bandfall._estimators.view import Story
 from bandfall._files import save_model
 from bandfall._products import Backend, resolve_backend
 from bandfall._targets import Numbers
 from bandfall._targets.numbers import prediction_dtype
-from bandfall._typing import (
-    ArrayLike,
-    RandomLike,
-    TableLike,
-    Unchecked,
-    Weights,
-)
+from bandfall._typing import ArrayLike, RandomLike, TableLike, Unchecked, Weights
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 

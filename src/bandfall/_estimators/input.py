@@ -97,7 +97,7 @@ def new_table(estimator: Estimator, X: TableLike) -> Table:
 def _read(estimator: Estimator, X: TableLike, *y: ArrayLike) -> Table:
     """Read rows; store the number and names of columns (given y), or compare them with `fit`."""
     table = read_table(X)
-    if hasattr(X, "__len__") and not isinstance(X, dict):
+    if hasattr(X, "__len__") and not isinstance(X, dict | Table):
         validate_data(estimator, X, *y, reset=bool(y), skip_check_array=True)
     elif y:
         estimator.n_features_in_ = table.width

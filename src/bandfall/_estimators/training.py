@@ -15,11 +15,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bandfall._checks import warn_caller
-from bandfall._estimators.input import (
-    TrainingTable,
-    training_table,
-    warn_of_copies,
-)
+from bandfall._estimators.input import TrainingTable, training_table, warn_of_copies
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import kernel_words
 from bandfall._fitting.class_loss import tune_classes

@@ -80,7 +80,7 @@ class Backend(ABC):
 
     budget: int  # bytes for kernel matrices, temporaries and a solver's vectors together
     # If False, products and sums are compared at a few rows after training, to detect faulty
-    # devices; see `resume_path`.
+    # devices; see `fit_path`.
     trusted: ClassVar[bool] = False
 
     @abstractmethod

@@ -149,7 +149,7 @@ def train_parts(
     backend, settings = parts[0].rows.backend, parts[0].rows.settings
     n_columns = len(request.speeds) * parts[0].rows.y.shape[1]
     with backend.threads(max(map(len, parts))), ExitStack() as held:
-        held.enter_context(np.errstate(invalid="ignore"))  # see `resume_path`
+        held.enter_context(np.errstate(invalid="ignore"))  # see `fit_path`
         operators = []
         for part, X in zip(parts, rows, strict=True):
             operator = held.enter_context(

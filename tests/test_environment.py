@@ -15,11 +15,11 @@ def test_show_versions_names_everything(capsys):
     assert f"numpy: {np.__version__}\n" in shown
     assert f"python: {platform.python_version()}" in shown
     for package in PACKAGES:
-        assert f"  {package}: " in shown
+        assert f"{package}: " in shown
 
 
 def test_absent_packages_are_said_to_be_absent(capsys, monkeypatch):
     monkeypatch.setattr("bandfall._environment.PACKAGES", ("numpy", "no-such-package"))
     bandfall.show_versions()
-    assert "  no-such-package: not installed\n" in capsys.readouterr().out
+    assert "no-such-package: not installed\n" in capsys.readouterr().out
     assert list(package_versions(["no-such-package"])) == []

@@ -67,17 +67,7 @@ def check_choice(name: str, value: object, *allowed: str) -> None:
 
 
 class ShapeChecker:
-    """Checks arrays whose shapes share named dimensions.
-
-    Examples
-    --------
-    >>> check = ShapeChecker()
-    >>> check("X", np.zeros((3, 2)), "n d")
-    >>> check("y", np.zeros(4), "n")
-    Traceback (most recent call last):
-        ...
-    ValueError: y has shape (4,), which does not fit n = 3
-    """
+    """Checks arrays whose shapes share named dimensions, as in ``check("X", X, "n d")``."""
 
     def __init__(self, **sizes: int):
         self.sizes = sizes
@@ -108,8 +98,8 @@ class ShapeChecker:
 def check_number(
     name: str,
     value: object,
-    low: float | None = None,
-    high: float | None = None,
+    low: float = -math.inf,
+    high: float = math.inf,
     *,
     low_open: bool = False,
     allow_none: bool = False,
@@ -118,25 +108,19 @@ def check_number(
 ) -> None:
     """Raise unless `value` is a real number in the interval.
 
-    An interval without `high` holds inf, unless the number must be `finite` or an `integer`.
+    Without `high` it holds inf, unless the number must be `finite` or an `integer`.
     """
     if value is None and allow_none:
         return
-    high_open = high is None and (finite or integer)
+    low_open, high_open = low_open or low == -math.inf, high == math.inf and (finite or integer)
     kind, expected = ("an integer", numbers.Integral) if integer else ("a number", numbers.Real)
-    allowed = f"{kind} in {_interval(low, high, low_open, high_open)}" + " or None" * allow_none
+    interval = f"{'(' if low_open else '['}{low}, {high}{')' if high_open else ']'}"
+    allowed = f"{kind} in {interval}" + " or None" * allow_none
     if isinstance(value, bool | np.bool_) or not isinstance(value, expected):
         raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
-    bottom, top = (-math.inf if low is None else low), (math.inf if high is None else high)
-    at_end = (low_open and value == bottom) or (high_open and value == top)
-    if at_end or not bottom <= float(value) <= top:  # NaN is never inside
+    at_end = (low_open and value == low) or (high_open and value == high)
+    if at_end or not low <= float(value) <= high:  # NaN is never inside
         raise ValueError(f"{name}={value!r} must be {allowed}")
-
-
-def _interval(low: float | None, high: float | None, low_open: bool, high_open: bool) -> str:
-    """How an interval is written."""
-    start = "(-inf" if low is None else f"{'(' if low_open else '['}{low}"
-    return f"{start}, {math.inf if high is None else high}{')' if high_open else ']'}"
 
 
 def check_flag(name: str, value: object) -> None:

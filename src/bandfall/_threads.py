@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import TypeVar
 
@@ -51,25 +50,8 @@ def for_each(function: Callable[[Task], object], tasks: Iterable[Task], parallel
         for task in tasks:
             function(task)
         return
-    with _single_threaded_blas:
-        _in_turn(_pool(os.getpid()), function, tasks)
-
-
-def _in_turn(
-    pool: ThreadPoolExecutor, function: Callable[[Task], object], tasks: Iterable[Task]
-) -> None:
-    """Call `function` on every task, with few tasks waiting, because each takes memory."""
-    waiting: deque[Future[object]] = deque()
-    try:
-        for task in tasks:
-            waiting.append(pool.submit(function, task))
-            if len(waiting) >= 8 * n_threads():
-                waiting.popleft().result()
-        while waiting:
-            waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
+    with _blas.on_one_thread():
+        list(_pool(os.getpid()).map(function, tasks))
 
 
 def for_each_block(
@@ -85,53 +67,40 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads(), thread_name_prefix="bandfall")
 
 
-class _SingleThreadedBlas(AbstractContextManager[None]):
-    """Holds BLAS to one thread while any caller is inside; safe from several threads.
-
-    Some libraries have one setting for the process, others one per calling thread. The first kind
-    is set by the first caller and restored by the last, in whatever threads; the second kind is set
-    and restored by each thread.
-    """
+class _Blas:
+    """Threads of BLAS, a setting of the process, while any number of callers wants one thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._n_inside = 0  # threads
-        self._own = threading.local()
+        self._n_callers = 0
         self._numbers: list[int] = []
 
-    def __enter__(self) -> None:
-        depth = getattr(self._own, "depth", 0)
-        if depth == 0:
-            with self._lock:
-                self._come_in()
-        self._own.depth = depth + 1
-
-    def __exit__(self, *exception: object) -> None:
-        self._own.depth -= 1
-        if self._own.depth > 0:
-            return
-        with self._lock:
-            self._n_inside -= 1
-            self._restore()
-
-    def _come_in(self) -> None:
-        if self._n_inside == 0:
-            self._numbers = [pool.num_threads for pool in _blas_pools()]
+    @contextmanager
+    def on_one_thread(self) -> Iterator[None]:
+        """The first caller sets one thread, the last to leave restores the numbers."""
         try:
-            for pool in _blas_pools():
-                pool.set_num_threads(1)
-            _release_control()
-            self._n_inside += 1
-        except BaseException:  # an interrupt: no caller leaves
-            self._restore()
-            raise
+            with self._lock:
+                self._n_callers += 1
+                if self._n_callers == 1:
+                    self._numbers = [pool.num_threads for pool in _blas_pools()]
+                self._set([1] * len(self._numbers))
+            yield
+        finally:
+            with self._lock:
+                self._n_callers -= 1
+                if self._n_callers == 0:
+                    self._set(self._numbers)
 
-    def _restore(self) -> None:
-        for pool, number in zip(_blas_pools(), self._numbers, strict=True):
-            by_thread = getattr(pool, "threading_layer", "") == "openmp"
-            if self._n_inside == 0 or by_thread or pool.internal_api == "mkl":
-                pool.set_num_threads(number)
-        _release_control()
+    def _set(self, numbers: list[int]) -> None:
+        for pool, number in zip(_blas_pools(), numbers, strict=True):
+            pool.set_num_threads(number)
+        # Since threadpoolctl 3.7, only the thread that set them can change numbers, until it leaves
+        # a limit: an empty one is enough.
+        with _controller().limit(limits=None):
+            pass
+
+
+_blas = _Blas()
 
 
 @lru_cache(maxsize=1)
@@ -143,26 +112,9 @@ def _blas_pools() -> list[LibController]:
     return _controller().select(user_api="blas").lib_controllers
 
 
-def _release_control() -> None:
-    """Allow any thread to set the numbers of threads.
-
-    In threadpoolctl 3.7 and later, only the thread that set them first can change them, until it
-    leaves a limit. An empty limit is enough; a limit set by the user stays in force.
-    """
-    with _controller().limit(limits=None):
-        pass
-
-
-_single_threaded_blas = _SingleThreadedBlas()
-
-
 def blas_threads_for(n_rows: int, few: int = FEW_ROWS) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for up to `few` rows, for which several threads are slower.
-
-    NumPy and SciPy have one pool of threads each, and idle threads busy-wait. Callers may nest and
-    overlap: the last one to leave restores the original setting.
-    """
-    return _single_threaded_blas if n_rows <= few else nullcontext()
+    """Limit BLAS to one thread for up to `few` rows, for which several threads are slower."""
+    return _blas.on_one_thread() if n_rows <= few else nullcontext()
 
 
 def decomposition_threads_for(n_rows: int) -> AbstractContextManager[None]:

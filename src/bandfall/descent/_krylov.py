@@ -224,19 +224,14 @@ class KrylovSpace:
         """∂R²/∂t = 2 r(t)ᵀ K r(t) of each path."""
         return self._decay(2.0 * self.weights * self.eigenvalues)
 
-    @property
-    def gain(self) -> Decay:
-        """The remaining gain of R² from directions with clearly positive eigenvalues.
+    def standstill(self, goal: float) -> Times:
+        """The time from which only rounding trains; ∞ if the goal for ‖r‖² is in reach.
 
-        Other directions, such as differences of targets at repeated rows, look trainable only by
-        rounding, with times and coefficients as large as its inverse.
+        Directions without a clearly positive eigenvalue, such as differences of targets at repeated
+        rows, look trainable only by rounding.
         """
         smallest = _UNRESOLVED * self._eps * self.eigenvalues[:, -1:]
-        return self._decay(self.weights * (self.eigenvalues > smallest))
-
-    def standstill(self, goal: float) -> Times:
-        """The time from which only rounding trains; ∞ if the goal for ‖r‖² is in reach."""
-        gain = self.gain
+        gain = self._decay(self.weights * (self.eigenvalues > smallest))
         out_of_reach = self.squared_norm.at(0.0) - gain.at(0.0) > goal
         return np.where(out_of_reach, gain.first_below(self._eps, HORIZON), math.inf)
 

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-
-from bandfall._typing import FloatT
-
-__all__ = ["Partition", "partition_rows"]
 
 OVERLAP = 0.1  # share of the rows of a region that lie in the band of its cut
 _GROWTH = 1.35  # limit for the rows of all leaves together, over the number of rows
@@ -27,32 +23,14 @@ _MOST_COLUMNS = 200  # tables with more are cut along columns
 class Partition:
     """A binary tree of cuts and leaves.
 
-    Attributes
-    ----------
-    directions : ndarray of shape (c, d)
-        Unit vectors; a cut compares the product of a row and its direction with its band.
-    lows, highs : ndarray of shape (c,)
-        The band of each cut. Below it, all weight goes left; above it, all weight goes right.
-    children : ndarray of int, shape (c, 2)
-        Left and right child of each cut: the number of another cut, or ~leaf.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall.descent._partition import partition_rows
-    >>> halves = partition_rows(np.arange(100.0)[:, None], leaf_rows=60)
-    >>> halves.n_leaves
-    2
-    >>> for leaf, _, weights in halves.shares(np.array([[49.0]])):
-    ...     print(leaf, weights.round(2))
-    0 [0.57]
-    1 [0.43]
+    A cut compares the product of a row and its direction, a unit vector, with its band: below it
+    all weight goes left, above it all weight goes right.
     """
 
-    directions: np.ndarray
-    lows: np.ndarray
+    directions: np.ndarray  # (c, d)
+    lows: np.ndarray  # (c,), as are highs
     highs: np.ndarray
-    children: np.ndarray
+    children: np.ndarray  # (c, 2): left and right, the number of another cut, or ~leaf
 
     @property
     def n_leaves(self) -> int:
@@ -61,9 +39,6 @@ class Partition:
 
     def shares(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(leaf, indices of the rows of X with weight in it, weights), for leaves with rows."""
-        if len(X) == 1:
-            yield from self._shares_of_one(X)
-            return
         for leaf, rows, weights, _ in self._walk(X, slopes=False):
             yield leaf, rows, weights
 
@@ -73,27 +48,6 @@ class Partition:
         for leaf, rows, _ in self.shares(X):
             numbers[leaf] = rows
         return numbers
-
-    def for_columns(self, places: np.ndarray) -> Partition:
-        """The same cuts for rows that have only the columns `places`, in that order."""
-        return replace(self, directions=self.directions[:, places])
-
-    def _shares_of_one(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """`shares` of a single row, with Python floats: small arrays would be slower."""
-        rows, row = np.zeros(1, dtype=int), X[0].astype(np.float64)
-        waiting = [(0 if len(self.lows) else ~0, 1.0)]
-        while waiting:
-            place, weight = waiting.pop()
-            if place < 0:
-                yield ~place, rows, np.array([weight])
-                continue
-            low, high = self.lows.item(place), self.highs.item(place)
-            along = float(row @ self.directions[place])
-            right = _smooth_step(min(max((along - low) / (high - low), 0.0), 1.0))
-            if right > 0.0:
-                waiting.append((self.children.item(place, 1), weight * right))
-            if right < 1.0:
-                waiting.append((self.children.item(place, 0), weight * (1.0 - right)))
 
     def sloped_shares(
         self, X: np.ndarray
@@ -130,7 +84,7 @@ class Partition:
                 waiting.append((int(child), rows[kept], weights[kept] * share[kept], steeper))
 
 
-def _smooth_step(step: FloatT) -> FloatT:
+def _smooth_step(step: np.ndarray) -> np.ndarray:
     """3s² − 2s³ for s in [0, 1]."""
     return step * step * (3.0 - 2.0 * step)
 
@@ -144,17 +98,10 @@ def partition_rows(
     or the column. If values repeat, it lies between two values. A leaf stays larger if no cut
     divides it because its rows are nearly equal.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        In the coordinates of the metric.
-    leaf_rows : int >= 1
-    axes : bool
-        Cut along columns: for distances that depend on the axes.
-    overlap : float in (0, 1)
-        Share of the rows of a region that lie in the band of a cut, if it is cut once along
-        each direction. Bands are narrower if a region is cut more often along one direction, and
-        if there are many leaves: a row lies in 1.35 of them on average at most.
+    X (n, d) is in the coordinates of the metric. With `axes`, cuts go along columns: for distances
+    that depend on the axes. `overlap` is the share of the rows of a region that lie in the band of
+    a cut; bands are narrower if a region is cut more often along one direction, and if there are
+    many leaves: a row lies in 1.35 of them on average at most.
     """
     n_levels = max(1.0, math.log2(max(2.0, _GROWTH * len(X) / leaf_rows)))
     overlap = min(overlap, math.log(_GROWTH) / n_levels)

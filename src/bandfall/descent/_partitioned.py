@@ -14,22 +14,13 @@ from bandfall.descent._sum import KernelSum
 from bandfall.kernels._geometry import scaled
 from bandfall.kernels._kernel import Kernel
 
-__all__ = ["AnySum", "Leaf", "PartitionedSum"]
-
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """The kernel sum of one part of space.
-
-    Attributes
-    ----------
-    model : KernelSum
-        Over the rows of the leaf.
-    root : ndarray of shape (d, d) or (d,), or None
-        Root of the leaf's own metric, applied after the metric that all leaves share.
-    """
+    """The kernel sum of one part of space."""
 
     model: KernelSum
+    # (d, d) or (d,): of the leaf's own metric, applied after the metric that all leaves share
     root: np.ndarray | None = None
 
     def rows(self, X: np.ndarray) -> np.ndarray:
@@ -52,29 +43,7 @@ class PartitionedSum:
     It has the methods of a `KernelSum`. A row costs as much as the few leaves that have weight at
     it, whatever the number of leaves.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Training rows of all leaves.
-    partition : Partition
-    leaves : tuple of Leaf
-        In the order of the partition.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall.kernels import get_kernel
-    >>> from bandfall.descent import KernelSum
-    >>> from bandfall.descent._partition import partition_rows
-    >>> from bandfall.descent._partitioned import Leaf, PartitionedSum
-    >>> X = np.arange(20.0)[:, None]
-    >>> constants = [
-    ...     Leaf(KernelSum(X[:1], get_kernel("gaussian"), np.ones(1), np.zeros((1, 1, 1)), value))
-    ...     for value in np.array([[-1.0], [1.0]])
-    ... ]
-    >>> step = PartitionedSum(X, partition_rows(X, leaf_rows=12), tuple(constants))
-    >>> step.evaluate(np.array([[0.0], [9.5], [20.0]])).ravel()
-    array([-1.,  0.,  1.])
+    X (n, d) has the training rows of all leaves, which are in the order of the partition.
     """
 
     X: np.ndarray
@@ -120,7 +89,7 @@ class PartitionedSum:
         return out
 
     def evaluate_staged(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
-        """f along training, shape (S, m, k): the leaf with the most stages sets the pace."""
+        """f along training, shape (S, m, k); S is that of the leaf with the most stages."""
         out = np.zeros((len(self), len(X), self.n_outputs))
         for leaf, rows, weights in self._shares(X):
             if len(leaf.model):
@@ -148,13 +117,10 @@ class PartitionedSum:
     ) -> tuple[PartitionedSum, float]:
         """See `KernelSum.compress`: every leaf is compressed, and the largest change counts."""
         smaller = [leaf.model.compress(tolerance, backend=backend) for leaf in self.leaves]
-        if all(model is leaf.model for (model, _), leaf in zip(smaller, self.leaves, strict=True)):
-            return self, 0.0
-        leaves = tuple(
-            replace(leaf, model=model)
-            for (model, _), leaf in zip(smaller, self.leaves, strict=True)
-        )
-        return replace(self, leaves=leaves), max(change for _, change in smaller)
+        change = max(change for _, change in smaller)
+        pairs = zip(self.leaves, smaller, strict=True)
+        leaves = tuple(replace(leaf, model=model) for leaf, (model, _) in pairs)
+        return (replace(self, leaves=leaves), change) if change else (self, 0.0)
 
     def _shares(self, X: np.ndarray) -> Iterator[tuple[Leaf, np.ndarray, np.ndarray]]:
         for number, rows, weights in self.partition.shares(X):

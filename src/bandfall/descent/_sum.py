@@ -13,8 +13,6 @@ from bandfall._products import HOST, Backend
 from bandfall.kernels._geometry import EUCLIDEAN, Geometry
 from bandfall.kernels._kernel import Kernel
 
-__all__ = ["KernelSum"]
-
 
 @dataclass(frozen=True, eq=False)
 class KernelSum:
@@ -51,15 +49,6 @@ class KernelSum:
     bandwidths: np.ndarray
     coefficients: np.ndarray
     offset: np.ndarray
-
-    def __post_init__(self) -> None:
-        n_stages, n_rows, n_outputs = self.coefficients.shape
-        shapes = (len(self.X), self.bandwidths.shape, self.offset.shape)
-        if shapes != (n_rows, (n_stages,), (n_outputs,)):
-            raise ValueError(
-                f"{len(self.X)} centres, bandwidths {self.bandwidths.shape} and offset "
-                f"{self.offset.shape} do not fit coefficients {self.coefficients.shape}"
-            )
 
     def __len__(self) -> int:
         return len(self.bandwidths)
@@ -99,18 +88,9 @@ class KernelSum:
         """The same function with as few of its bandwidths as `tolerance` allows.
 
         Profiles of neighbouring bandwidths are nearly linearly dependent, so a few of them can
-        represent all.
-
-        Parameters
-        ----------
-        tolerance : float
-            Largest root-mean-square change at centres (at most 1,000 of them), relative to the
-            root mean square of f − offset.
-
-        Returns
-        -------
-        KernelSum, float
-            The smaller sum and the change; the sum itself and 0 if no bandwidth can be saved.
+        represent all. `tolerance` is the largest root-mean-square change at centres, relative to
+        the root mean square of f − offset. Returns the smaller sum and the change; the sum itself
+        and 0 if no bandwidth can be saved.
         """
         if not tolerance > 0:
             raise ValueError(f"tolerance={tolerance!r} must be above 0")
@@ -133,10 +113,7 @@ class KernelSum:
 
 
 def _plus(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """sums + offset, in place if the dtype of `sums` is precise enough.
-
-    Offsets are float64: with a large offset, float32 sums would lose important digits.
-    """
+    """sums + offset in float64: with a large offset, float32 would lose important digits."""
     wide = sums.astype(np.result_type(sums, offset), copy=False)
     wide += offset
     return wide

@@ -118,8 +118,8 @@ def check_number(
     allowed = f"{kind} in {interval}" + " or None" * allow_none
     if isinstance(value, bool | np.bool_) or not isinstance(value, expected):
         raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
-    at_end = (low_open and value == low) or (high_open and value == high)
-    if at_end or not low <= float(value) <= high:  # NaN is never inside
+    open_ends = [low] * low_open + [high] * high_open
+    if value in open_ends or not low <= float(value) <= high:  # NaN is never inside
         raise ValueError(f"{name}={value!r} must be {allowed}")
 
 

@@ -46,11 +46,6 @@ class KernelOperator(ABC):
         self.trace = float(n_rows) if trace is None else trace
         self.vector_bytes = vector_bytes  # the part of the memory budget for a solver's arrays
 
-    @property
-    @abstractmethod
-    def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far."""
-
     @abstractmethod
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block for a block of shape (n, k); exact at bandwidth 0 and ∞."""
@@ -115,10 +110,6 @@ class OperatorAround(KernelOperator):
         self.operator = operator
         for method in ("array", "numpy", "zeros"):
             setattr(self, method, getattr(operator, method))
-
-    @property
-    def n_evaluations(self) -> int:
-        return self.operator.n_evaluations
 
     def max_distance(self) -> float:
         return self.operator.max_distance()

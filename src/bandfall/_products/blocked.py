@@ -33,8 +33,6 @@ class BlockedOperator(KernelOperator):
     `budget` bytes are for tiles, scratch and kept results together.
     """
 
-    n_evaluations = 0
-
     def __init__(
         self,
         X: np.ndarray,
@@ -51,8 +49,8 @@ class BlockedOperator(KernelOperator):
         slices = self._leaves.slices
         self._of_rows = Tiles(rows[self._leaves.order], slices, kernel, self.dtype)
         self._nearest = self._leaves.distance_bounds(kernel.geometry)
-        self._sizes = np.array([leaf.stop - leaf.start for leaf in slices])
-        tile_entries = int(self._sizes.max()) ** 2
+        self._side = max(leaf.stop - leaf.start for leaf in slices)
+        tile_entries = self._side**2
         working = n_threads() * 3 * tile_entries * self.dtype.itemsize
         n_kept = max(0, budget - working) // (tile_entries * self.dtype.itemsize)
         n_tiles = len(slices) * (len(slices) + 1) // 2
@@ -60,7 +58,7 @@ class BlockedOperator(KernelOperator):
         self._bandwidth = math.nan
 
     def max_distance(self) -> float:
-        return self.kernel.geometry.diameter(self._of_rows.rows, int(self._sizes.max()))
+        return self.kernel.geometry.diameter(self._of_rows.rows, self._side)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         result, order = np.empty_like(block), self._leaves.order
@@ -73,9 +71,6 @@ class BlockedOperator(KernelOperator):
             self._tiles = np.argwhere(np.triu(near))  # those that do not vanish
             self._evaluated = np.zeros(min(len(self._tiles), len(self._kept)), dtype=bool)
             self._bandwidth = bandwidth
-        entries = self._sizes[self._tiles].prod(axis=1)
-        entries[: len(self._evaluated)][self._evaluated] = 0
-        self.n_evaluations += int(entries.sum())
         flat = np.ascontiguousarray(ordered.T)
         fused = self._of_rows.fuses(bandwidth, block.shape[1])
         workers = n_threads()

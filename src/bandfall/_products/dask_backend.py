@@ -177,8 +177,6 @@ class DaskBackend(NumpyBackend):
 class DaskOperator(KernelOperator):
     """Products with K(σ) on a cluster, for distinct rows; `budget` bytes are for each worker."""
 
-    n_evaluations = 0
-
     def __init__(
         self,
         client: Client,
@@ -213,10 +211,10 @@ class DaskOperator(KernelOperator):
         borders = np.linspace(0, n_leaves, min(n_leaves, max(1, n_shares)) + 1).astype(int)
         shares = [("product", (bandwidth, *share)) for share in pairwise(borders.tolist())]
         vector = np.ascontiguousarray(block[self._leaves.order])
-        answers = self._crew.call(shares, vector, workers=self._threads)
         result = np.empty_like(block)
-        result[self._leaves.order] = np.concatenate([rows for rows, _ in answers])
-        self.n_evaluations += sum(n_evaluated for _, n_evaluated in answers)
+        result[self._leaves.order] = np.concatenate(
+            self._crew.call(shares, vector, workers=self._threads)
+        )
         return result
 
 
@@ -238,10 +236,8 @@ class WorkerRows:
     def __reduce__(self) -> tuple[object, ...]:  # a worker sends a copy to another
         return WorkerRows, (self.X, self.leaves, self.kernel, self.dtype, self.budget)
 
-    def product(
-        self, bandwidth: float, first: int, last: int, vector: np.ndarray
-    ) -> tuple[np.ndarray, int]:
-        """Rows of K(bandwidth) @ vector in leaves first … last − 1, and the entries evaluated.
+    def product(self, bandwidth: float, first: int, last: int, vector: np.ndarray) -> np.ndarray:
+        """Rows of K(bandwidth) @ vector in leaves first … last − 1.
 
         The vector and the result are in the order of the leaves.
         """
@@ -274,16 +270,14 @@ class TileProducts:
         self._kept: dict[tuple[int, int], np.ndarray] = {}
         self._bandwidth, self._lock = np.nan, threading.Lock()
 
-    def product(
-        self, bandwidth: float, leaves: range, vector: np.ndarray
-    ) -> tuple[np.ndarray, int]:
+    def product(self, bandwidth: float, leaves: range, vector: np.ndarray) -> np.ndarray:
         """See `WorkerRows.product`."""
         with self._lock:
             if bandwidth != self._bandwidth:
                 self._kept, self._bandwidth = {}, bandwidth
             kept = self._kept
         slices, reach = self._leaves.slices, self._tiles.reach(bandwidth)
-        first, n_evaluated = slices[leaves.start].start, 0
+        first = slices[leaves.start].start
         total = np.zeros((slices[leaves.stop - 1].stop - first, vector.shape[1]))
         # Sums by several threads would depend on their number.
         with blas_threads_for(0):
@@ -297,11 +291,10 @@ class TileProducts:
                         shape, dtype = self._tiles.shape(i, j), self._tiles.dtype
                         out = np.empty(shape, dtype) if keep else scratch("tile", shape, dtype)
                         K = self._tiles.evaluate(i, j, bandwidth, out)
-                        n_evaluated += K.size
                         if keep:
                             kept[i, j] = K
                     total[rows] += K @ vector[slices[j]]
-        return total.astype(vector.dtype), n_evaluated
+        return total.astype(vector.dtype)
 
 
 class DeviceProducts:
@@ -321,9 +314,7 @@ class DeviceProducts:
         torch_backend.check_profile(held.kernel, self._rows)
         self._torch = torch_backend
 
-    def product(
-        self, bandwidth: float, leaves: range, vector: np.ndarray
-    ) -> tuple[np.ndarray, int]:
+    def product(self, bandwidth: float, leaves: range, vector: np.ndarray) -> np.ndarray:
         """See `WorkerRows.product`."""
         held, slices = self._held, self._held.leaves.slices
         part = self._rows[slices[leaves.start].start : slices[leaves.stop - 1].stop]
@@ -332,5 +323,4 @@ class DeviceProducts:
         # Beyond these rows, a fused product is faster, even if it must be compiled first.
         fuse = len(self._rows) > 8192
         with self._lock:  # one device, one call at a time
-            result = self._torch.sums(part, self._rows, *model, cumulative=False, fuse=fuse)
-        return result, len(part) * len(self._rows)
+            return self._torch.sums(part, self._rows, *model, cumulative=False, fuse=fuse)

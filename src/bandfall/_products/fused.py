@@ -98,7 +98,6 @@ class FusedProduct:
 
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         self.form = triton_form(kernel)
-        self.n_evaluations = 0
         self.budget = budget
         self.unit = _unit(X)
         wide = _on_tensor_cores(self.form, X)
@@ -111,7 +110,6 @@ class FusedProduct:
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         """K(bandwidth) @ block, of shape (n, k)."""
         rows = self.rows
-        self.n_evaluations += rows.n_rows**2 * len(_passes(block.shape[1]))
         values = block.new_zeros((block.shape[1], rows.stride))
         values[:, : rows.n_rows] = block.T if self._order is None else block[self._order].T
         result = torch.empty_like(values)

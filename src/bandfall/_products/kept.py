@@ -38,7 +38,6 @@ class KeptMatrix:
         self, distances: Array, entries: Array, evaluate: Callable[[Array, float, Array], object]
     ):
         self.distances = distances
-        self.n_evaluations = 0
         self._evaluate = evaluate
         self._entries = entries
         self._bandwidth = math.nan
@@ -48,7 +47,6 @@ class KeptMatrix:
         if bandwidth != self._bandwidth:
             self._bandwidth = math.nan  # K is invalid until the pass is complete
             self._evaluate(self.distances, bandwidth, self._entries)
-            self.n_evaluations += math.prod(self.distances.shape)
             self._bandwidth = bandwidth
         return self._entries
 
@@ -118,10 +116,6 @@ class SymmetricOperator(KernelOperator):
         self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
         block_rows = min(strip_rows, max(_STRIP, rows_within(1 << 22, self.n_rows)))
         for_each_block(self._measure, self.n_rows, block_rows, parallel)
-
-    @property
-    def n_evaluations(self) -> int:
-        return self._kept.n_evaluations
 
     def max_distance(self) -> float:
         return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)

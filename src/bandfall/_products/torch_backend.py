@@ -158,10 +158,6 @@ class TorchOperator(KernelOperator):
             return self.product(bandwidth, block)
         return factors[:, None] * self.product(bandwidth, factors[:, None] * block)
 
-    @property
-    def n_evaluations(self) -> int:
-        return self._engine.n_evaluations
-
     def max_distance(self) -> float:
         return self._engine.max_distance()
 
@@ -195,7 +191,7 @@ class _Entries:
             centre = train.mean(0, dtype=torch.float64)
             self.train = train.double() - centre
             self.new = self.train if new is train else new.double() - centre
-        self._dtype, self._n_evaluations = train.dtype, 0
+        self._dtype = train.dtype
         self._blocks = row_blocks(len(new), rows_within(budget, _BYTES_PER_ENTRY * len(train)))
         self._kept: KeptMatrix | None = None
         if keep:
@@ -204,11 +200,6 @@ class _Entries:
                 distances[rows] = block
             evaluate = partial(_evaluate, kernel)
             self._kept = KeptMatrix(distances, torch.empty_like(distances), evaluate)
-
-    @property
-    def n_evaluations(self) -> int:
-        """Entries of K evaluated so far."""
-        return self._n_evaluations if self._kept is None else self._kept.n_evaluations
 
     def distances(self) -> Iterator[tuple[slice, Tensor]]:
         """Consecutive new rows, and their distances to all training rows."""
@@ -222,7 +213,6 @@ class _Entries:
         if self._kept is not None:
             return self._kept.at(bandwidth) @ block
         result = block.new_empty((len(self.new), block.shape[1]))
-        self._n_evaluations += len(self.new) * len(self.train)
         for rows, distances in self.distances():
             result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
         return result

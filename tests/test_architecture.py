@@ -79,7 +79,7 @@ BUDGET = {
     "_models": 1150,
     "_onnx": 640,
     "_paper": 1805,
-    "_products": 3860,
+    "_products": 3815,
     "_search": 2306,
     "_targets": 941,
     "datasets": 735,

@@ -71,9 +71,9 @@ def test_modules_fit_in_one_head(path):
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
     "_cli": 2230,
-    "_drawing": 404,
+    "_drawing": 389,
     "_estimators": 2750,
-    "_explore": 323,
+    "_explore": 312,
     "_files": 905,
     "_fitting": 1640,
     "_models": 1150,
@@ -88,9 +88,9 @@ BUDGET = {
     "kernels": 750,
     "neural": 965,
     "plotting": 810,
-    "report": 1593,
+    "report": 1521,
     "rivals": 585,
-    "tables": 2330,
+    "tables": 2276,
     "theory": 1050,
     "top": 840,
 }

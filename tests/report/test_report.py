@@ -316,7 +316,9 @@ class TestIntervals:
 class TestTrials:
     def test_every_member_is_listed_with_its_weight(self, sure):
         model, findings = sure
-        section = page_of(findings).partition('<section id="trials">')[2].partition("</section>")[0]
+        section = (
+            page_of(findings).partition('<section id="members">')[2].partition("</section>")[0]
+        )
         weights = re.findall(r"<li>(\d+)%: ", section)
         assert len(weights) == len(model.members_)
         assert sum(map(int, weights)) == pytest.approx(100, abs=2)
@@ -474,7 +476,7 @@ class TestFromPython:
         pipeline = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, y["y"])
         assert "höhe" in report_on(pipeline, None, X, y).html
         search = BandfallRegressor(max_rounds=0, kernels=("gaussian",)).fit(X, y["y"])
-        assert "What was tried" in search.report(None, X, y["y"]).html
+        assert "What was chosen" in search.report(None, X, y["y"]).html
         polars = pytest.importorskip("polars")
         assert "höhe" in search.report(None, polars.from_pandas(X), y["y"]).html
 

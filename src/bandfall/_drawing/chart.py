@@ -64,14 +64,6 @@ class Axis:
         room = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
         return cls(label, low - room, high + room)
 
-    @classmethod
-    def from_zero(cls, label: str, values: Values) -> Axis:
-        """An axis for bars, which includes zero."""
-        axis = cls.around(label, values, [0.0])
-        low = axis.low if np.min(values) < 0 else 0.0
-        high = axis.high if np.max(values) > 0 else 0.0
-        return cls(label, low, high) if low < high else axis
-
     def fraction(self, value: float) -> float:
         """Position of a value between `low` (0) and `high` (1), or just beyond."""
         share = (value - self.low) / (self.high - self.low)
@@ -265,13 +257,6 @@ def ranking(bars: Sequence[Bar], title: str) -> str:
             f'<span class="value">{escape(label)}</span></li>'
         )
     return f'<ul class="ranking" aria-label="{escape(title)}">{"".join(rows)}</ul>'
-
-
-def sparkline(counts: Values, tip: str) -> str:
-    """A small histogram for a table cell."""
-    peak = max(counts) or 1
-    bars = "".join(f'<i style="height: {100 * count / peak:.0f}%"></i>' for count in counts)
-    return f'<div class="spark" role="img" aria-label="{escape(tip)}"{_tip(tip)}>{bars}</div>'
 
 
 def _text(

@@ -1,8 +1,4 @@
-"""Pages to play with: watch a model learn in the browser.
-
-The playground needs nothing but this package; the explorer of models (`page`, `server`) needs what
-the commands need.
-"""
+"""Pages to play with: the playground, and (`page`, `server`) the explorer of a fitted model."""
 
 from __future__ import annotations
 
@@ -14,14 +10,7 @@ SCRIPTS = ("data.js", "plot.js", "playground.js", "controls.js")
 
 
 def render_playground() -> str:
-    """The page as HTML; it holds everything it needs.
-
-    Examples
-    --------
-    >>> page = render_playground()
-    >>> page.startswith("<!doctype html>") and len(page.encode()) < 200_000
-    True
-    """
+    """The playground as HTML; it holds everything it needs."""
     engine, script = (
         "".join(read_resource(_PACKAGE, n) for n in names) for names in (ENGINE, SCRIPTS)
     )

@@ -95,13 +95,7 @@ def places(column: pd.Series) -> np.ndarray | None:
 
 
 def shown(value: Unchecked, missing: str = MISSING) -> str:
-    """A value of any column as readable text.
-
-    Examples
-    --------
-    >>> [shown(v) for v in (2.5, None, "Rom", pd.Timestamp("2024-03-31"), np.nan, True)]
-    ['2.5', '–', 'Rom', '2024-03-31', '–', 'True']
-    """
+    """A value of any column as readable text."""
     if value is None or (np.asarray(value).ndim == 0 and pd.isna(value)):
         return missing
     if isinstance(value, pd.Timestamp):

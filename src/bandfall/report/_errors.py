@@ -8,7 +8,6 @@ import numpy as np
 
 from bandfall._drawing.chart import Axis, Chart, number
 from bandfall._targets.scores import confusion, decimals, reliability, row_losses
-from bandfall.report._columns import kind_of
 from bandfall.report._findings import LEVEL, Findings
 from bandfall.report._layout import (
     cell,
@@ -23,12 +22,6 @@ from bandfall.report._layout import (
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
 MAX_CONFUSED = 12  # classes in a table; of more classes, the most frequent mistakes are listed
-_WIDTHS = {
-    "constant": "All intervals are equally wide, except those of rows far from the training rows, "
-    "which are wider.",
-    "prediction": "Widths depend on the prediction: they follow the errors at similar predictions.",
-    "metric": "Widths depend on the row: they follow the errors at similar rows.",
-}
 
 
 def error_sections(findings: Findings, target: str) -> list[str]:
@@ -50,12 +43,16 @@ def _residuals(findings: Findings, target: str) -> str:
     )
     few = np.linspace(0, len(y) - 1, min(len(y), MAX_DOTS)).astype(int)
     agreement = diagonal("prediction", target, y[few], predictions[few])
-    agreement.dots(predictions[few], y[few], "a", names=_row_names(findings, few))
+    names = [f"row {number}" for number in findings.row_numbers[few]]
+    agreement.dots(predictions[few], y[few], "a", names=names)
     drawn = "" if len(few) == len(y) else f" {len(few)} of {len(y):,} rows are drawn."
     low, high = np.quantile(residuals, [0.005, 0.995])
     if not low < high:
         low, high = low - 0.5, high + 0.5
-    spread = _histogram(np.clip(residuals, low, high), low, high, 31, "target − prediction")
+    counts, edges = np.histogram(np.clip(residuals, low, high), 31, (low, high))
+    x = Axis("target − prediction", float(low), float(high))
+    spread = Chart(x, Axis.around("rows", counts, [0.0]), "histogram of errors")
+    spread.bars(edges, counts, ["soft"] * len(counts))
     body = grid(
         figure(agreement, "Predicted and true", f"Perfect predictions lie on the line.{drawn}"),
         figure(
@@ -64,68 +61,34 @@ def _residuals(findings: Findings, target: str) -> str:
             f"Mean {number(residuals.mean())}, standard deviation {number(residuals.std())}. The "
             "outer bars include all larger errors.",
         ),
-        _residuals_along(findings),
     )
     worst = _worst_table(findings, target)
     return section("errors", "Errors and their calibration", text, body, worst)
 
 
-def _row_names(findings: Findings, rows: np.ndarray) -> list[str]:
-    return [f"row {number}" for number in findings.row_numbers[rows]]
-
-
-def _residuals_along(findings: Findings) -> str:
-    """Errors against the most important numeric feature, to show what is left to learn."""
-    X = findings.scored.X
-    for j in (j for j in findings.order if kind_of(X.iloc[:, j]) == "number"):
-        name, values = findings.features[j], X.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
-        few = np.flatnonzero(np.isfinite(values))[:MAX_DOTS]
-        if not len(few):
-            return ""
-        x, errors = Axis.around(name, values[few]), findings.residuals[few]
-        chart = Chart(x, Axis.around("target − prediction", errors), "errors").rule(y=0.0)
-        return figure(
-            chart.dots(values[few], errors, "a", names=_row_names(findings, few)),
-            f"Errors along {name}",
-            "A pattern around the dashed line is something the model has not learned.",
-        )
-    return ""
-
-
-def _histogram(values: np.ndarray, low: float, high: float, n_bins: int, label: str) -> Chart:
-    counts, edges = np.histogram(values, n_bins, (low, high))
-    chart = Chart(Axis(label, low, high), Axis.from_zero("rows", counts), f"histogram: {label}")
-    return chart.bars(edges, counts, ["soft"] * n_bins)
-
-
 def _calibration(findings: Findings) -> str:
-    """Predicted probabilities against observed shares, and how sure the model is."""
+    """Predicted probabilities against observed shares."""
     known, names = findings.scored.y >= 0, findings.target.classes
     given, labels = findings.outputs[known], findings.scored.y[known]
     if len(names) == 2:
         asked, happened = given[:, 1], labels == 1
-        what, sure = f"probability of {names[1]}", "near 0 or 1"
+        what = f"probability of {names[1]}"
     else:
         asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
-        what, sure = "probability of the predicted class", "near 1"
+        what = "probability of the predicted class"
     xs, ys, weights = reliability(asked, happened)
     chart = shares_chart(what, "share that came true", xs, ys, weights)
     error = decimals(findings.scores["calibration_error"])
-    body = grid(
-        figure(
-            chart.dots(xs, ys, "a solid", names=[f"{weight:,.0f} rows" for weight in weights]),
-            "Do probabilities come true?",
-            "Rows in tenths of probability: on the dashed line, seven in ten rows of probability "
-            "0.7 come true; the band is what chance allows with this number of rows. The "
-            f"calibration error is {error}.",
-        ),
-        figure(
-            _histogram(asked, 0.0, 1.0, 20, what),
-            "How sure is it?",
-            f"The model is sure where the probability is {sure}.",
-        ),
+    body = figure(
+        chart.dots(xs, ys, "a solid", names=[f"{weight:,.0f} rows" for weight in weights]),
+        "Do probabilities come true?",
+        "Rows in tenths of probability: on the dashed line, seven in ten rows of probability 0.7 "
+        "come true; the band is what chance allows with this number of rows. The calibration error "
+        f"is {error}.",
     )
-    return section("calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", body)
+    return section(
+        "calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", grid(body)
+    )
 
 
 def _confusion(findings: Findings) -> str:
@@ -196,7 +159,7 @@ def interval_section(findings: Findings, target: str) -> str:
     text = (
         f"{LEVEL:.0%} intervals contain {inside:.1%} of {len(y):,} held-out rows. Half of the "
         f"intervals are narrower than {number(np.median(upper - lower))}, in the units of "
-        f"{escape(target)}. {_WIDTHS[learned.method]} They were learned from the errors at "
+        f"{escape(target)}. They were learned from the errors at "
         f"{learned.n_rows:,} other rows that the search had held out from the training rows."
     )
     promised, shares = coverage.coverages, coverage.shares

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.chart import Axis, Bar, Chart, number, ranking, sparkline
+from bandfall._drawing.chart import Axis, Bar, Chart, number, ranking
 from bandfall._targets.scores import decimals
 from bandfall.report._columns import places, shown
 from bandfall.report._findings import LEVEL, N_REPEATS, Findings, Slice, Stages
@@ -22,45 +22,40 @@ from bandfall.report._layout import (
     table,
 )
 
-MAX_IMPORTANCES, MAX_LEVELS, N_BINS = 15, 12, 12
+MAX_IMPORTANCES = 15
 # Corners of the mark above a level: a bar for a number, a ledge for a probability.
 _BAR = np.array([[-0.32, -0.32, 0.32, 0.32, np.nan], [0.0, 1.0, 1.0, 0.0, 0.0]])
 _LEDGE = np.array([[-0.36, 0.36, np.nan], [1.0, 1.0, 0.0]])
 
 
 def data_section(findings: Findings, target: str) -> str:
-    """One row per column: missing values, range or levels, distribution."""
+    """One row per column: missing values, range or levels."""
     X, y, classes = findings.train.X, findings.train.y, findings.target.classes
     last = pd.Series(np.array(classes, dtype=object)[y] if classes else y)
     columns = [(name, X.iloc[:, j]) for j, name in enumerate(findings.features)]
     rows = []
     for name, column in [*columns, (target, last)]:
-        words, counts = _words(column)
+        words = _words(column)
         if name in findings.unused:
             words += f"; not used: {findings.unused[name]}"
-        bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
-        cells = cell(name) + cell(int(column.isna().sum())) + cell(words, "dim words", longest=200)
-        rows.append(f"{cells}<td>{bars}</td>")
+        n_missing = int(column.isna().sum())
+        rows.append(cell(name) + cell(n_missing) + cell(words, "dim words", longest=200))
     text = f"{len(y):,} training rows. The target is in the last row."
-    body = table(["column", "missing", "values", "distribution"], rows, ours=[len(columns)])
+    body = table(["column", "missing", "values"], rows, ours=[len(columns)])
     return section("data", "Data", text, body)
 
 
-def _words(column: pd.Series) -> tuple[str, np.ndarray]:
-    """Range or levels of a column, and its distribution."""
+def _words(column: pd.Series) -> str:
+    """Range or levels of a column."""
     if not column.notna().any():
-        return "no values", np.zeros(0)
-    values = places(column)
-    if values is not None:
-        values = values[~np.isnan(values)]
-        ends = np.quantile(values, [0.01, 0.99])  # a far value would hide the others
-        words = f"{shown(column.min())} to {shown(column.max())}, median {shown(column.median())}"
-        return words, np.histogram(values, N_BINS, tuple(ends))[0]
+        return "no values"
+    if places(column) is not None:
+        return f"{shown(column.min())} to {shown(column.max())}, median {shown(column.median())}"
     levels = column.value_counts()
     words = f"{len(levels):,} different values"
     if levels.iloc[0] > 1:
         words += f", most often {shown(levels.index[0])} ({levels.iloc[0]:,} rows)"
-    return words, levels.to_numpy()[:MAX_LEVELS]
+    return words
 
 
 def importance_section(findings: Findings) -> str:
@@ -98,10 +93,8 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
         "while the others stay as in the most typical training row. The most important features "
         "come first. Strokes at the bottom are training rows."
     )
-    if not classes:
-        text += " Thin lines start from other rows."
-        if findings.held_out:
-            text += f" The band contains {LEVEL:.0%} of held-out errors."
+    if findings.held_out and not classes:
+        text += f" The band contains {LEVEL:.0%} of held-out errors."
     controls = data = ""
     if stages is not None:
         last = len(stages.moments) - 1
@@ -126,12 +119,9 @@ def _chart(findings: Findings, one: Slice, name: str, target: str) -> Chart:
     chart = Chart(one.points.axis, y, f"slice along {one.feature}", width=400, height=260)
     if not levels:
         chart.rug(one.rug)
-    if not (levels or classes):
-        for other in one.others[..., 0]:
-            chart.line(at, other, "soft thin")
-        if half:
-            middle = one.values[..., 0]
-            chart.band(at, middle - half, middle + half, name=f"{name}-band")
+    if half and not levels:
+        middle = one.values[..., 0]
+        chart.band(at, middle - half, middle + half, name=f"{name}-band")
     for i, style in enumerate([class_style(j) for j in range(len(classes))] or ["a"]):
         xs, values = at, one.values[..., i]
         if levels:
@@ -148,9 +138,9 @@ def _slice_axis(one: Slice, half: float, target: str, *, is_class: bool) -> Axis
     if is_class:
         return Axis("probability", 0.0, 1.0)
     if one.points.kind == "level":
-        return Axis.from_zero(target, one.values)
+        return Axis.around(target, one.values, [0.0])
     final = one.values[-1]
-    return Axis.around(target, one.values, one.others, final - half, final + half)
+    return Axis.around(target, one.values, final - half, final + half)
 
 
 def _film_texts(findings: Findings, stages: Stages) -> list[str]:

@@ -50,7 +50,6 @@ class Slice(NamedTuple):
     feature: str
     points: Points
     values: np.ndarray  # (n_moments, n_points, k)
-    others: np.ndarray  # (n_rows, n_points, k): the final model through other rows
     rug: np.ndarray  # values of some training rows
 
 
@@ -281,15 +280,11 @@ def _training(model: Model, parts: list[LabelledRows]) -> Stages | None:
 def _slice(
     model: Model, train: LabelledRows, j: int, feature: str, stages: Stages | None, seed: int
 ) -> Slice:
-    """Outputs along feature j through the most typical training row, and through 12 others."""
+    """Outputs along feature j through the most typical training row."""
     column = train.X.iloc[:, j]
     points, known = points_along(column), places(column)
     X = moved_along(train.X, [typical_row(train.X)], j, points.values)
     values = model.predict(X)[None] if stages is None else model.course(X)[stages.moments]
     random = np.random.default_rng(seed)
-    some = [int(i) for i in random.permutation(len(train.y))[:12]]
-    others = model.predict(moved_along(train.X, some, j, points.values))
-    others = others.reshape(len(some), len(points.values), -1)
     rug = np.zeros(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]
-    n = len(points.grid)
-    return Slice(feature, points, values[:, :n], others[:, :n], rug)
+    return Slice(feature, points, values[:, : len(points.grid)], rug)

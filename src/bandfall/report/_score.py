@@ -17,15 +17,6 @@ from bandfall.descent import Status
 from bandfall.report._findings import LEVEL, Findings, Stages
 from bandfall.report._layout import cell, figure, grid, section, table
 
-# Fields of trials and their headings.
-TRIAL_COLUMNS = {
-    "kernel": "kernel",
-    "encoding": "columns",
-    "min_speed": "speed",
-    "n_rounds": "metric rounds",
-    "n_rows": "rows",
-    "penalty": "penalty of log-loss",
-}
 _RIDGE = (
     " Kernel ridge regression chooses bandwidth and penalty by cross-validation, on at most 1,000 "
     "rows."
@@ -217,31 +208,19 @@ def _verdict(differences: np.ndarray) -> str:
     return f"{mean:+.4f} ± {margin:.4f}".replace("-", "−")
 
 
-def trial_section(findings: Findings, most: int = 12) -> str:
-    """The members of a self-tuning model, and its best trials."""
-    story, target = findings.model.story, findings.target
-    trials = story.selection
-    if not trials or not len(trials["loss"]):
+def trial_section(findings: Findings) -> str:
+    """The members of a self-tuning model."""
+    story = findings.model.story
+    if not story.selection or not len(story.selection["loss"]):
         return ""
-    score, columns = target.trial_column, TRIAL_COLUMNS
-    columns = columns | {score: f"{target.measure} on held-out rows"}
-    heads = {name: head for name, head in columns.items() if set(trials.get(name, [0])) != {0}}
-    order = np.argsort(trials["loss"], kind="stable")
-    rows = []
-    for i in order[:most]:
-        texts = {score: decimals(float(trials[score][i]), 4)}
-        rows.append("".join(cell(trials[name][i], text=texts.get(name, "")) for name in heads))
     members = "".join(
         f"<li>{member.weight:.0%}: {escape(member_words(member))}</li>" for member in story.members
     )
     text = (
-        f"The model tuned itself: {len(order):,} configurations were scored on rows held out from "
-        "the training rows, and the prediction is a weighted average of the members below. The "
-        f"table has the {len(rows)} best configurations. The bandwidth shrinks whenever training "
-        "is slower than the given speed. Each metric round learns the weights of the features."
+        f"The model tuned itself: {len(story.selection['loss']):,} configurations were scored on "
+        "rows held out from the training rows, and the prediction is a weighted average of these:"
     )
-    listed = table(list(heads.values()), rows)
-    return section("trials", "What was tried", text, f"<ul>{members}</ul>", listed)
+    return section("members", "What was chosen", text, f"<ul>{members}</ul>")
 
 
 def path_section(findings: Findings) -> str:

@@ -88,22 +88,11 @@ class TableEncoder:
     ) -> np.ndarray:
         """Learn the encoding, and encode the training rows.
 
-        Parameters
-        ----------
-        table : Table, or an argument of `read_table`
-            Call `prepare_table` first if several encoders learn from it, or from parts of it.
-        y : ndarray of shape (n,) or (n, k), optional
-            Targets, for categories="target" and "pairs". The mean targets of a training row are
-            learned from other rows.
-        weights : ndarray of shape (n,), optional
-            Weights of rows in mean targets.
-        dtype : dtype
-            Dtype of encoded rows, here and in `transform`.
-        warn : bool
-            Whether to warn about text that is read as numbers and about dropped ids.
-        by_content : bool
-            Whether encoded columns are ordered by their values, so that models do not depend on the
-            order of the input columns.
+        Call `prepare_table` first if several encoders learn from a table, or from parts of it.
+        Targets y (n,) or (n, k) are for categories="target" and "pairs"; the mean targets of a
+        training row are learned from other rows. `dtype` is that of encoded rows, here and in
+        `transform`. With `by_content`, encoded columns are ordered by their values, so that models
+        do not depend on the order of the input columns.
         """
         table = prepare_table(read_table(table), warn=warn)
         self.fitted, encoded = _learn(self, table, y, weights, np.dtype(dtype))

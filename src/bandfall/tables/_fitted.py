@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +19,7 @@ from bandfall.tables._table import Table
 from bandfall.tables._text import STYLE_WORDS
 
 
-@dataclass(frozen=True)
-class EncodedColumn:
+class EncodedColumn(NamedTuple):
     """Describes one encoded column."""
 
     source: int  # the input column

@@ -25,15 +25,9 @@ def prepare_table(
     """Decide the kind of each column of a training table, and convert text to numbers or times.
 
     Encoders that learn from the prepared table, or from some of its rows, all use these kinds.
-    Warns once for converted text and once for columns that are left out.
-
-    Parameters
-    ----------
-    table : Table
-    missing : str or sequence of str, optional
-        Words that stand for a missing value in any column of text. Common ones ("n/a", "?"), and
-        a few words among many numbers or dates, are recognised anyway.
-    warn : bool
+    `missing` are words that stand for a missing value in any column of text. Common ones ("n/a",
+    "?"), and a few words among many numbers or dates, are recognised anyway. Warns once for
+    converted text and once for columns that are left out.
     """
     if table.readings:
         return table
@@ -184,14 +178,15 @@ def _converted(
         gap = -1 if reading.kind == "category" else np.nan
         return Column(reading.kind, np.full(len(column.values), gap))
     if column.kind == "category":
-        return _from_text(column, reading, where)
-    if reading.kind == "category":
+        if reading.kind in text.STYLES:
+            return _from_text(column, reading, where)
+    elif reading.kind == "category":
         converted = _as_levels(column)
         if not levels or not set(levels).isdisjoint(converted.levels):
             return converted
-    if reading.kind == "number" and column.kind == "boolean":
+    elif reading.kind == "number" and column.kind == "boolean":
         return Column("number", column.values)
-    if reading.kind == "boolean" and np.isin(column.values[~column.missing], (0, 1)).all():
+    elif reading.kind == "boolean" and np.isin(column.values[~column.missing], (0, 1)).all():
         return Column("boolean", column.values)
     raise ValueError(f"{where} was a {reading.kind} in training and is a {column.kind} now")
 
@@ -211,21 +206,11 @@ def _from_text(column: Column, reading: Reading, where: str) -> Column:
     levels = [column.levels[code] for code in used]
     values = np.full(len(column.levels) + 1, np.nan)  # the last for missing values
     try:
-        if reading.kind in text.STYLES:
-            usual = text.style_of(reading.kind, levels) or text.STYLES[reading.kind][0]
-            values[used] = text.read(levels, reading.style or usual)
-        else:
-            values[used] = _truth(levels)
+        usual = text.style_of(reading.kind, levels) or text.STYLES[reading.kind][0]
+        values[used] = text.read(levels, reading.style or usual)
     except ValueError as error:
         raise ValueError(f"{where} was a {reading.kind} in training; {error}") from None
     return Column(reading.kind, values[column.values])
-
-
-def _truth(levels: list[str]) -> np.ndarray:
-    words = [level.lower() for level in levels]
-    if not {*words} <= {"true", "false", "1", "0"}:
-        raise ValueError(f"{levels[0]!r} is not a boolean")
-    return np.isin(words, ("true", "1")).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeGuard
@@ -115,16 +115,9 @@ def _is_sparse(X: TableLike) -> bool:
 def read_table(X: TableLike) -> Table:
     """Read a table from an array, a frame or a dict of columns.
 
-    Parameters
-    ----------
-    X : ndarray, list of rows, frame (pandas, polars, pyarrow, …) or dict of columns
-        Missing values: NaN, None, NA, NaT, empty text.
-
-    Raises
-    ------
-    ValueError
-        For infinite values or magnitudes beyond 1e300, and for values that are neither numbers,
-        text, booleans nor times; names the column.
+    X is an ndarray, a list of rows, a frame (pandas, polars, pyarrow, …) or a dict of columns.
+    Missing values are NaN, None, NA, NaT and empty text. Raises ValueError, which names the column,
+    for magnitudes beyond 1e300, and for values that are neither numbers, text, booleans nor times.
 
     Examples
     --------
@@ -249,14 +242,8 @@ def _of_series(series: Series, where: str) -> Column:
             series = series.dt.replace_time_zone(None)  # keep local time, for hours and weekdays
         return Column("datetime", _floats(series.dt.timestamp("us")) / 1e6)
     if dtype == nw.Duration:
-        return Column("duration", _durations(series))
+        return Column("duration", _seconds(series.to_numpy(), "timedelta64[us]"))
     return _of_objects(series.to_list(), where)
-
-
-def _durations(series: Series) -> np.ndarray:
-    """Seconds, from whole microseconds: narwhals converts through floats and truncates."""
-    values = np.asarray(series.to_numpy()).astype("timedelta64[us]")
-    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
 
 
 def _floats(series: Series) -> np.ndarray:
@@ -277,15 +264,19 @@ def _of_values(values: object, where: str) -> Column:
     return _of_objects(list(values), where)
 
 
-def _of_objects(values: Sequence[object], where: str) -> Column:
+def _of_objects(values: Sequence[Any], where: str) -> Column:
     """A column of values of any type; a category if they are not all of one other kind."""
     kinds = {kind for value in values if (kind := _kind_of(value, where)) is not None}
     kind = kinds.pop() if len(kinds) == 1 else "category"
     if kind == "category":
         return categories(values)
-    convert = _CONVERTERS[kind]
-    numbers = (np.nan if is_missing(value) else convert(value) for value in values)
-    return Column(kind, np.fromiter(numbers, np.float64, len(values)))
+    known: list[Any] = [None if is_missing(value) else value for value in values]
+    if kind == "datetime":
+        naive = [one.replace(tzinfo=None) if hasattr(one, "tzinfo") else one for one in known]
+        return Column(kind, _seconds(naive, "datetime64[us]"))
+    if kind == "duration":
+        return Column(kind, _seconds(map(_as_timedelta, known), "timedelta64[us]"))
+    return Column(kind, np.array([np.nan if one is None else _number(one) for one in known]))
 
 
 def categories(values: Iterable[object], declared: bool = False) -> Column:
@@ -348,27 +339,14 @@ def _number(value: SupportsFloat) -> float:
         return math.inf
 
 
-def _seconds(value: Any) -> float:
-    """Seconds since 1970 in local time."""
-    if isinstance(value, np.datetime64):
-        return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
-    if not isinstance(value, datetime.datetime):
-        value = datetime.datetime(value.year, value.month, value.day)
-    return _duration(value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1))
+def _seconds(values: Iterable[object], unit: str) -> np.ndarray:
+    """Seconds of times or durations, since 1970 or in all, to the microsecond."""
+    whole = np.array(list(values), dtype=unit)
+    return np.where(np.isnat(whole), np.nan, whole.astype(np.int64) / 1e6)
 
 
-def _duration(value: datetime.timedelta | np.timedelta64 | datetime.time) -> float:
-    """Seconds, to the microsecond."""
-    if isinstance(value, datetime.time):
-        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
-    if isinstance(value, np.timedelta64):
-        return int(value.astype("timedelta64[us]").astype(np.int64)) / 1e6
-    return value // datetime.timedelta(microseconds=1) / 1e6
-
-
-_CONVERTERS: dict[str, Callable[[Any], float]] = {
-    "number": _number,
-    "boolean": float,
-    "datetime": _seconds,
-    "duration": _duration,
-}
+def _as_timedelta(value: object) -> object:
+    """A time of day as the time since midnight; anything else as it is."""
+    if not isinstance(value, datetime.time):
+        return value
+    return datetime.datetime.combine(datetime.date.min, value) - datetime.datetime.min

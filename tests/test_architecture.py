@@ -88,9 +88,9 @@ BUDGET = {
     "kernels": 750,
     "neural": 965,
     "plotting": 810,
-    "report": 1521,
+    "report": 1501,
     "rivals": 585,
-    "tables": 2276,
+    "tables": 2268,
     "theory": 1050,
     "top": 840,
 }

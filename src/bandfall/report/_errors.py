@@ -21,7 +21,7 @@ from bandfall.report._layout import (
 
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
-MAX_CONFUSED = 12  # classes in a table; of more classes, the most frequent mistakes are listed
+MAX_CONFUSED = 12  # classes in a table
 
 
 def error_sections(findings: Findings, target: str) -> list[str]:
@@ -92,27 +92,16 @@ def _calibration(findings: Findings) -> str:
 
 
 def _confusion(findings: Findings) -> str:
-    """Counts of true and predicted classes, or the most frequent mistakes of many classes."""
+    """Counts of true and predicted classes, unless there are too many for a table."""
     names, counts = findings.target.classes, confusion(findings.outputs, findings.scored.y)
     if len(names) > MAX_CONFUSED:
-        wrong = counts - np.diag(np.diag(counts))
-        order = np.argsort(-wrong, axis=None)[: 2 * MAX_CONFUSED]
-        places = zip(*np.unravel_index(order, wrong.shape), strict=True)
-        heads = ["class", "predicted", "rows"]
-        rows = [
-            cell(names[i]) + cell(names[j]) + cell(wrong[i, j]) for i, j in places if wrong[i, j]
-        ]
-        text = f"The most frequent mistakes on {findings.rows_name}."
-    else:
-        heads, rows = ["class", *names, "share right"], []
-        for i, row in enumerate(counts):
-            cells = [cell(count, "right" * (i == j)) for j, count in enumerate(row)]
-            share = row[i] / row.sum() if row.sum() else np.nan
-            rows.append("".join([cell(names[i]), *cells, cell(share, text=f"{share:.1%}")]))
-        text = (
-            f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
-            "predicted class."
-        )
+        return ""
+    heads, rows = ["class", *names, "share right"], []
+    for i, row in enumerate(counts):
+        cells = [cell(count, "right" * (i == j)) for j, count in enumerate(row)]
+        share = row[i] / row.sum() if row.sum() else np.nan
+        rows.append("".join([cell(names[i]), *cells, cell(share, text=f"{share:.1%}")]))
+    text = f"{findings.rows_name.capitalize()}: a row for each class, a column for each prediction."
     return section("confusion", "Confusion", text, table(heads, rows))
 
 

@@ -13,7 +13,6 @@ from bandfall._estimators.view import member_words
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import JsonDict, Weights
-from bandfall.descent import Status
 from bandfall.report._findings import LEVEL, Findings, Stages
 from bandfall.report._layout import cell, figure, grid, section, table
 
@@ -230,11 +229,9 @@ def path_section(findings: Findings) -> str:
         return ""
     log = path.log
     first = float(log.time[1]) if len(log) > 1 else path.time
-    # Time is linear unless its beginning would be invisible.
-    logarithmic = path.time > 50 * first
-    start = first / 3 if logarithmic else 0.0
+    start = first / 3  # stands for zero
     times = np.maximum(np.append(log.time, path.time), start)
-    x = Axis("training time", float(times[0]), float(times[-1]) * 1.02, log=logarithmic)
+    x = Axis("training time", float(times[0]), float(times[-1]) * 1.02, log=True)
     floor = float(log.bandwidth[log.bandwidth > 0].min(initial=np.inf)) / 3
     floor = floor if np.isfinite(floor) else 1e-3  # stands for zero
     bandwidths = np.where(log.bandwidth > 0, log.bandwidth, floor)
@@ -248,14 +245,8 @@ def path_section(findings: Findings) -> str:
         fall = f"One stage, of bandwidth {wide}."
     elif np.any(log.bandwidth == 0):
         fall += " The lowest step stands for bandwidth 0, where only training points move."
-    text = (
-        "Training starts with a bandwidth as wide as the data and narrows it whenever training "
-        "slows down. "
-    )
-    searched = findings.model.story.members and path.status is Status.R2_REACHED
-    if findings.target.classes and len(path) == 1:
-        text = "The heaviest model has one wide bandwidth; held-out rows chose its penalty."
-    elif findings.target.classes or searched:
+    text = "The bandwidth begins as wide as the data and shrinks whenever training slows down. "
+    if findings.model.story.members:
         text += "Rows held out from the training rows decided where to stop."
     else:
         text += f"It ended because {escape(path.status.explanation)}."

@@ -1,7 +1,6 @@
-"""Files are written whole or not at all, and killed writers leave nothing for good."""
+"""Files are written whole or not at all."""
 
 import os
-import time
 
 import pytest
 
@@ -10,25 +9,6 @@ from bandfall._files.atomic import check_writable, write_atomically
 
 def names(directory):
     return sorted(path.name for path in directory.iterdir())
-
-
-@pytest.mark.parametrize(("age", "stays"), [(3600.0, True), (90_000.0, False)])
-def test_old_leftovers_of_killed_writers_are_swept(tmp_path, age, stays):
-    part = tmp_path / "model.7.0a1b2c3d.part"
-    part.write_bytes(b"half")
-    os.utime(part, (time.time() - age,) * 2)
-    write_atomically(tmp_path / "model", b"whole")
-    assert part.exists() == stays
-
-
-def test_only_our_leftovers_of_this_file_are_swept(tmp_path):
-    others = ["model.part", "model.1.part", "model.12.ABCDEFGH.part", "other.12.0a1b2c3d.part"]
-    others += ["model.12.0a1b2c3d.part.txt", "my model.12.0a1b2c3d.part"]
-    for name in others:
-        (tmp_path / name).write_bytes(b"precious")
-    (tmp_path / "model.7.0a1b2c3d.part").mkdir()
-    write_atomically(tmp_path / "model", b"whole", forgotten=-10.0)
-    assert names(tmp_path) == sorted([*others, "model", "model.7.0a1b2c3d.part"])
 
 
 def test_a_failed_write_leaves_the_old_content(tmp_path, monkeypatch):

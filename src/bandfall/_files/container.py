@@ -43,14 +43,6 @@ def pack(document: Document, arrays: Arrays) -> bytes:
     """The bytes of a file with a document and its arrays; equal content gives equal bytes.
 
     "format_version", "arrays" (checksums) and "sha256" are added to the document's JSON values.
-
-    Examples
-    --------
-    >>> import io
-    >>> data = pack({"model": "m"}, {"a": np.arange(3.0)})
-    >>> document, arrays = unpack(io.BytesIO(data), len(data))
-    >>> document["model"], arrays["a"]
-    ('m', array([0., 1., 2.]))
     """
     for name, array in arrays.items():
         if array.dtype.newbyteorder("<") not in _DTYPES.values():
@@ -100,9 +92,19 @@ def read_document(stream: BinaryIO, size: int) -> Document:
     if not isinstance(text, str):
         raise ModelFileError("it holds arrays, but no bandfall model")
     document = _parse(text.encode("utf-8", "surrogatepass"))
-    _check_version(document)
-    claimed = document.pop("sha256", None)
-    if _document_checksum(document) != claimed:
+    version, claimed = document.get("format_version"), document.pop("sha256", None)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ModelFileError("its format version is missing")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"it was written in format {version} by a newer bandfall; this version reads "
+            f"formats up to {FORMAT_VERSION}: upgrade bandfall"
+        )
+    try:
+        intact = _sha256(_canonical(document)) == claimed
+    except (ValueError, RecursionError):  # NaN, infinity or deep nesting: not written by `pack`
+        intact = False
+    if not intact:
         raise ModelFileError("its header is damaged: the checksum differs")
     return document
 
@@ -115,24 +117,6 @@ def _parse(text: bytes) -> State:
     if not isinstance(value, dict):
         raise ModelFileError("its header is not a JSON object")
     return value
-
-
-def _document_checksum(document: Document) -> str | None:
-    try:
-        return _sha256(_canonical(document))
-    except (ValueError, RecursionError):  # NaN, infinity or deep nesting: not written by `pack`
-        return None
-
-
-def _check_version(document: Document) -> None:
-    version = document.get("format_version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise ModelFileError("its format version is missing")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"it was written in format {version} by a newer bandfall; this version reads "
-            f"formats up to {FORMAT_VERSION}: upgrade bandfall"
-        )
 
 
 def _canonical(value: Unchecked) -> bytes:

@@ -56,15 +56,12 @@ def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | No
     Examples
     --------
     >>> import os, tempfile
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor, load_model, save_model
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
+    >>> from bandfall import KernelRidgeRegressor, load_model, save_model
+    >>> model = KernelRidgeRegressor().fit([[0.0], [1.0]], [0.0, 2.0])
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     file = os.path.join(directory, "sine.bandfall")
-    ...     save_model(model, file)
-    ...     loaded = load_model(file)
-    >>> bool(np.all(loaded.predict(X) == model.predict(X)))
+    ...     save_model(model, os.path.join(directory, "m.bandfall"))
+    ...     loaded = load_model(os.path.join(directory, "m.bandfall"))
+    >>> bool(loaded.predict([[0.5]]) == model.predict([[0.5]]))
     True
     """
     write_atomically(file, dump_bytes(estimator, notes=notes))
@@ -72,14 +69,6 @@ def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | No
 
 def load_model(file: PathLike) -> Estimator:
     """Read an estimator that `save_model` wrote; safe for untrusted files.
-
-    Parameters
-    ----------
-    file : path
-
-    Returns
-    -------
-    estimator
 
     Raises
     ------

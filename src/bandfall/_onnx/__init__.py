@@ -42,7 +42,6 @@ def to_onnx(
     Returns
     -------
     onnx.ModelProto
-        Save it with ``onnx.save(model, file)``.
 
     Examples
     --------

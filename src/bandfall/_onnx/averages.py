@@ -1,9 +1,7 @@
 """Averages as ONNX graphs: encoded tables, outputs, and the ends of intervals.
 
-Each encoding has its own ONNX form; this module combines them as
-`bandfall.tables.FittedEncoding` does. Results are rounded where the Python code rounds. Inputs are
-one array, or one for each column of a table: numbers, durations (seconds), dates (seconds since
-1970) and booleans are floats, NaN if missing; categories are strings, empty if missing.
+Each encoding has its own ONNX form; this module combines them as `bandfall.tables.FittedEncoding`
+does. Results are rounded where the Python code rounds. `bandfall.to_onnx` says what the inputs are.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from bandfall._onnx.sums import add_sum
 from bandfall._targets import Output
 from bandfall._typing import ArrayLike, DTypeLike, Estimator
 from bandfall._version import __version__
-from bandfall.descent._partitioned import AnySum
 
 OPSET = 17
 ML_OPSET = 3  # of LabelEncoder, for categories
@@ -87,12 +86,12 @@ def _add_model(
     if average is None:
         if model is None:
             raise TypeError(f"{type(estimator).__name__} is not a kernel estimator")
-        _check_size([model])
+        _check_size(model.nbytes)
         # As `predict` does: round to the estimator's own type, compute in float64.
         rows = graph.cast(graph.cast(rows, story.dtype), np.float64)
         found = add_sum(graph, rows, model.X.shape[1], model)
     else:
-        _check_size([member.path.model for member in average.members])
+        _check_size(sum(member.path.model.nbytes for member in average.members))
         if is_matrix(average.schema):
             rows = graph.cast(rows, np.float64)
         else:
@@ -113,8 +112,7 @@ def _add_output(graph: Graph, output: Output, dtype: np.dtype) -> ValueInfoProto
     return helper.make_tensor_value_info(output.name, element, ("rows", *output.shape))
 
 
-def _check_size(models: list[AnySum]) -> None:
-    size = sum(model.nbytes for model in models)
+def _check_size(size: int) -> None:
     if size > MAX_BYTES:
         raise ValueError(
             f"the model's arrays take {size / 2**30:.1f} GiB, but ONNX files hold at most 2: use "

@@ -27,7 +27,8 @@ def test_neighbours_of_a_speed(speed, few, expected):
     ("n_rows", "width", "classes", "more"),
     [
         (1499, 9, False, set()),
-        (1500, 999, False, {("quantile", "laplace^1.4")}),
+        (1500, 9, False, {("quantile", "laplace^1.4")}),
+        (1500, 501, False, set()),
         (20_000, 9, False, {("quantile", "laplace^1.4")}),
         (1499, 9, True, set()),
         (1500, 500, True, {("steps", "laplace-1.25")}),

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._products import HOST, WeightedOperator, resolve_backend
 from bandfall._search.ladder import Ladder, train_ladders
+from bandfall._search.settings import Settings
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel
@@ -40,10 +41,13 @@ def operator_of(X, kernel="gaussian", weights=None, backend=HOST):
 
 
 def one_ladder(X, target, speeds, kernel="gaussian", weights=None, **changes):
-    (ladder,) = train_ladders(
-        [operator_of(X, kernel, weights)], [target], speeds, **{**TIGHT, **changes}
-    )
-    return ladder
+    return ladders_of([operator_of(X, kernel, weights)], [target], speeds, **changes)[0]
+
+
+def ladders_of(operators, targets, speeds, watch=None, **changes):
+    options = {**TIGHT, **changes}
+    max_r2 = options.pop("max_r2")
+    return train_ladders(operators, targets, speeds, max_r2, Settings(**options), watch)
 
 
 def fitted_path(X, y, speed, kernel="gaussian", weights=None, **changes):
@@ -143,7 +147,7 @@ def test_sets_of_rows_side_by_side_are_as_one_by_one():
     sets = [np.concatenate([ends, others[:n]]) for n in (38, 20, 9)]
     targets = [unit_target(y[rows]) for rows in sets]
     speeds = (0.1, 0.003)
-    together = train_ladders([operator_of(X[rows]) for rows in sets], targets, speeds, **TIGHT)
+    together = ladders_of([operator_of(X[rows]) for rows in sets], targets, speeds)
     for rows, target, ladder in zip(sets, targets, together, strict=True):
         alone = one_ladder(X[rows], target, speeds)
         assert ladder.coefficients.shape[1:] == (len(rows), 2, 2)
@@ -235,8 +239,8 @@ def test_two_rows():
 def test_a_target_of_nothing_is_finished_beside_one_that_is_not():
     X, y, _ = two_targets(n=20)
     target = unit_target(y)
-    trained, idle = train_ladders(
-        [operator_of(X), operator_of(X)], [target, np.zeros_like(target)], (0.1,), **TIGHT
+    trained, idle = ladders_of(
+        [operator_of(X), operator_of(X)], [target, np.zeros_like(target)], (0.1,)
     )
     assert_array_equal(idle.coefficients, 0.0)
     assert_array_equal(idle.r2, 1.0)
@@ -249,11 +253,10 @@ def test_torch_and_numpy_tell_the_same():
     sets = [np.arange(40), np.arange(25)]
     targets = [unit_target(y[rows]) for rows in sets]
     ladders = {
-        device: train_ladders(
+        device: ladders_of(
             [operator_of(X[rows], backend=resolve_backend(device)) for rows in sets],
             targets,
             (0.1, 1e-3),
-            **TIGHT,
         )
         for device in (None, "torch")
     }

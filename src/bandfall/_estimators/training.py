@@ -313,9 +313,9 @@ class FitProgress:
     def _break_silence(self) -> None:
         while not self._ended.wait(0.25):
             if monotonic() - self._last >= _SILENCE and not self._ended.is_set():
-                share, left = self.clock.share(), self.clock.expected()
-                rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
-                self._say(f"{share:.0%} done{rest}" if share else "working")
+                share, passed = self.clock.share(), monotonic() - self._start
+                left = _minutes(max(passed * (1.0 / share - 1.0), 1.0)) if share else ""
+                self._say(f"{share:.0%} done, about {left} left" if share else "working")
 
     def _words(self, trial: Trial, better: bool) -> str:
         one = trial.candidate

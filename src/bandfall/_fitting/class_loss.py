@@ -346,7 +346,8 @@ def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, clock: Clock)
         return False
     if not exact and clock.bounded:  # nothing has shown how long the final fits would take
         return False
-    return clock.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
+    n_ladders = n_members * _n_ladders(len(parts[0]), len(parts))
+    return clock.estimate(n, n_ladders) < clock.search_left
 
 
 def _minimised(rows: Rows) -> bool:

@@ -11,7 +11,7 @@ from bandfall._models.member import MetricKey
 from bandfall._search.candidates import Trial
 from bandfall._search.metrics import Metrics, common_root
 from bandfall._search.parts import Part, joined_targets, joined_weights
-from bandfall._targets.losses import Judge, PowerLoss, mean_and_error
+from bandfall._targets.losses import Judge, mean_and_error
 from bandfall._typing import Weights
 
 
@@ -68,17 +68,16 @@ class Tuned:
     predictions: np.ndarray  # (m, k): for these rows, by models that have not seen them
     trials: Sequence[Trial]  # all, in order
     roots: Mapping[MetricKey, np.ndarray]  # metrics of the members, for all rows
-    # Of all candidates of the average: predictions (m, k), and the metrics for every part.
-    outputs: Mapping[Trial, np.ndarray] = field(default_factory=dict)
-    metrics: Metrics = field(default_factory=dict)
+    outputs: Mapping[Trial, np.ndarray] = field(default_factory=dict)  # the same of all candidates
+    metrics: Metrics = field(default_factory=dict)  # of all candidates, for every part
     parts: Sequence[Part] = ()
-    judge: Judge = field(default_factory=PowerLoss)
 
     def among(self, trials: Sequence[Trial]) -> Tuned:
-        """The average of these candidates only, with new weights."""
-        outputs = {trial: self.outputs[trial] for trial in trials}
-        some = average_of(outputs, self.parts, self.judge, self.trials, self.metrics)
-        return replace(some, outputs=self.outputs)
+        """The average of these members only."""
+        left = {trial: weight for trial, weight in self.members if trial in trials}
+        members = [(trial, weight / sum(left.values())) for trial, weight in left.items()]
+        predictions = sum(weight * self.outputs[trial] for trial, weight in members)
+        return replace(self, members=members, predictions=np.asarray(predictions))
 
 
 def average_of(
@@ -113,5 +112,4 @@ def average_of(
         outputs,
         metrics,
         parts,
-        judge,
     )

@@ -71,14 +71,15 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
     if kernels is not None:
         return families_among(rows, dict.fromkeys(rows.views, tuple(kernels)))
     settings, n = rows.settings, len(rows)
-    if rows.strata is None:
-        more = families_among(rows, settings.more_for_numbers) if n >= settings.fold_rows else []
-        return families_among(rows, settings.families) + more
-    families, more = families_among(rows, settings.class_families), []
-    if settings.fold_rows <= n <= settings.exact_rows:
-        more = families_among(rows, settings.more_for_classes)
-    widths = {name: view.Z.shape[1] for name, view in rows.views.items()}
-    return families + [one for one in more if widths[one.encoding] <= settings.more_columns]
+    usual, more, most = settings.families, settings.more_for_numbers, n
+    if rows.strata is not None:
+        usual, more, most = settings.class_families, settings.more_for_classes, settings.exact_rows
+    families = families_among(rows, usual)
+    if settings.fold_rows <= n <= most:
+        widths = {name: view.Z.shape[1] for name, view in rows.views.items()}
+        others = families_among(rows, more)
+        families += [one for one in others if widths[one.encoding] <= settings.more_columns]
+    return families
 
 
 def exact_families_for(rows: Rows) -> list[Family]:

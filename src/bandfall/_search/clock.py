@@ -2,7 +2,7 @@
 
 Work is counted in entries of kernel matrices: rows² × ladders of speeds, the unit that a search
 trains. The number of products hardly depends on the number of rows n, and each takes n²
-multiplications. Plans also count what a ladder costs beside its products.
+multiplications. Estimates of time also count what a ladder costs beside its products.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def coarse(share: float) -> float:
 
 
 class Clock:
-    """Seconds that a fit may take (no limit by default), and what it has done so far.
+    """Seconds that a fit may take (no limit by default), and the work that it has done so far.
 
     A limited fit is planned once, at a pace in processor time, so that two runs mostly try the same
     on a busy machine too. The time that has passed ends a search only if the plan was wrong. While
@@ -73,8 +73,7 @@ class Clock:
 
     Examples
     --------
-    >>> seconds = iter([0.0, 2.0, 2.0])
-    >>> clock = Clock(now=lambda: next(seconds))
+    >>> clock = Clock()
     >>> clock.expect("search", 4.0)
     >>> with clock.task("search", 1.0):
     ...     pass
@@ -97,14 +96,13 @@ class Clock:
         self.pressed = False  # Ctrl-C was: `fit` raises KeyboardInterrupt once its model is kept
         self.begun = False  # the search has a first trial
         self.on_host = now is time.monotonic  # whether this process computes
-        self._start = self._last_end = now()
-        self._busy_start = time.process_time()
-        self._uncounted = 0.0  # seconds
+        self.pace = 0.0  # seconds for each entry of a search, once it is measured
+        self._start, self._busy_start = now(), time.process_time()
+        self._uncounted = self._planned_at = 0.0  # seconds
+        self._planned = self._room = self.limit  # seconds that the search may take, and begin
         self._first: float | None = None  # when the first trial began
-        self._entries = self._room = math.inf  # that take the whole limit, or that a search may
-        self._begun = self._done = self._running = 0.0  # entries
         self._to_come: dict[str, float] = {}  # entries not begun, by stage
-        self._share = 0.0
+        self._done = self._running = self._share = 0.0
         self._lock = threading.Lock()
         _observer.get()(self)
 
@@ -144,6 +142,10 @@ class Clock:
         """A time for measuring the pace; other programs do not change that of the processor."""
         return time.thread_time if self.on_host else self.now
 
+    def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
+        """Expected seconds at the pace of the search; 0 if it is unknown."""
+        return self.pace * work(n_rows, n_ladders)
+
     def end(self) -> None:
         """End now (interrupted)."""
         self.interrupted = True
@@ -166,6 +168,46 @@ class Clock:
             if seconds is not None:
                 self.left_out[what] = seconds
 
+    # The search ---------------------------------------------------------------------------------
+
+    def reserve(self, seconds: float) -> None:
+        """Plan a search that leaves these seconds for the final fits, but takes its share."""
+        self._planned = self._room = max(self.limit - seconds, SEARCH_SHARE * self.limit)
+        self._planned_at = self.passed
+
+    def begins(self, n_rows: int, n_ladders: float) -> bool:
+        """Whether the plan has room for this work, which begins now."""
+        room = self._room > 0.0
+        self._room -= self.estimate(n_rows, n_ladders)
+        return room
+
+    @property
+    def spare(self) -> float:
+        """Seconds that the plan leaves for the final fits."""
+        return self.limit - self._planned + max(self._room, 0.0) if self.pace else self.left
+
+    @property
+    def search_left(self) -> float:
+        """Seconds that the search may still take; it ends early if the plan was wrong by half."""
+        return min(self.limit, 2.0 * self._planned) - (self.passed - self._planned_at)
+
+    @property
+    def search_over(self) -> bool:
+        """Whether the time left is needed for the final fits."""
+        return self.interrupted or self.search_left <= 0.0
+
+    def search_ended(self) -> bool:
+        """Whether training for the search stops now; the first trial may always take a second.
+
+        After `end`, the first trial is completed.
+        """
+        if self.begun:
+            return self.search_over
+        if self._first is None:
+            self._first = self.passed
+        late = self.search_over and self.passed - self._first > FIRST_SECONDS
+        return late and not self.interrupted
+
     # The work that is done ----------------------------------------------------------------------
 
     def expect(self, stage: str, entries: float) -> None:
@@ -186,73 +228,15 @@ class Clock:
         finally:
             with self._lock:
                 self._running -= entries
-                self._done, self._last_end = self._done + entries, self.now()
-
-    def expected(self) -> float | None:
-        """Expected seconds to the end, at the pace so far; None before the first task has ended."""
-        if not self._done:
-            return None
-        with self._lock:
-            pace = (self._last_end - self._start) / self._done
-            running = pace * self._running  # a tenth of a late task is still left
-            running = max(running - (self.now() - self._last_end), 0.1 * running)
-            return pace * sum(self._to_come.values()) + running
+                self._done += entries
 
     def share(self) -> float:
-        """Share of the time that has passed, 0 to 1; never falls."""
-        left, passed = self.expected(), self.now() - self._start
-        if left is not None and passed:
-            self._share = max(self._share, passed / (passed + left))
-        return self._share
-
-    # The plan of a limited search ---------------------------------------------------------------
-
-    def afford(self, entries: float) -> None:
-        """Set the entries that take the whole limit, at the pace of a search."""
-        self._entries = entries
-
-    def plan(self, reserved: float) -> None:
-        """Plan the search: it may begin what final fits leave, or a share of everything."""
-        self._room = max(self._entries - reserved, SEARCH_SHARE * self._entries)
-
-    def begins(self, entries: float) -> bool:
-        """Whether the plan has room for this work, which begins now."""
-        self._begun += entries
-        return self._begun - entries < self._room
-
-    def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
-        """Whether there is time to try something before the final fits."""
-        return work(n_rows, n_ladders) <= self._room - self._begun and not self.search_over
-
-    @property
-    def search_over(self) -> bool:
-        """Whether the time left is needed for the final fits."""
-        if self.interrupted or math.isinf(self._entries):
-            return self.over
-        return self.passed >= min(1.0, 2.0 * self._room / self._entries) * self.limit
-
-    def search_ended(self) -> bool:
-        """Whether training for the search stops now; the first trial may always take a second.
-
-        After `end`, the first trial is completed.
-        """
-        if self.begun:
-            return self.search_over
-        if self._first is None:
-            self._first = self.passed
-        late = self.search_over and self.passed - self._first > FIRST_SECONDS
-        return late and not self.interrupted
-
-    @property
-    def spare(self) -> float:
-        """Seconds that the plan leaves for the final fits."""
-        if math.isinf(self._entries):
-            return self.left
-        return (1.0 - min(self._begun, self._room) / self._entries) * self.limit
-
-    def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
-        """Expected seconds at the pace of the plan; 0 if it is unknown."""
-        return self.limit * work(n_rows, n_ladders) / self._entries
+        """Share of the work that is done, 0 to 1; never falls."""
+        with self._lock:
+            left = self._running + sum(self._to_come.values())
+            if self._done:
+                self._share = max(self._share, self._done / (self._done + left))
+            return self._share
 
 
 class PathProgress:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bandfall._products import KernelOperator
 from bandfall._products.base import LanczosSteps, OperatorAround
+from bandfall._search.settings import Settings
 from bandfall._typing import Array, Times
 from bandfall.descent._flow import train_pass
 from bandfall.descent._front import speed_ceilings
@@ -68,11 +69,8 @@ def train_ladders(
     operators: Sequence[KernelOperator],
     targets: Sequence[np.ndarray],
     speeds: Sequence[float],
-    *,
-    shrink: float,
     max_r2: float,
-    tolerance: float,
-    max_dimension: int,
+    settings: Settings,
     watch: Watch | None = None,
     ended: Callable[[], bool] = never,
 ) -> list[Ladder]:
@@ -81,16 +79,15 @@ def train_ladders(
     Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set; each
     bandwidth is the one before divided by 1 + shrink. The operators have one kernel, dtype and
     device; each has its target (n, k), centred, of unit norm in all. `watch` is called after every
-    pass, `ended` every few products: True ends all paths. The other limits are those of `Stopping`
-    and `Flow`.
+    pass, `ended` every few products: True ends all paths.
     """
-    climb = _Climb(operators, targets, speeds, 1.0 - max_r2, tolerance, max_dimension, watch, ended)
+    climb = _Climb(operators, targets, speeds, 1.0 - max_r2, settings, watch, ended)
     bandwidth = start = max(operator.max_distance() for operator in operators)
     while not climb.finished.all():
         moved = climb.train(bandwidth, centred=0.0 < bandwidth < start)
         if bandwidth == 0.0 or ended():
             break
-        bandwidth /= 1.0 + shrink
+        bandwidth /= 1.0 + settings.shrink
         if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
             bandwidth = 0.0
     return climb.ladders()
@@ -148,13 +145,12 @@ class _Climb:
         targets: Sequence[np.ndarray],
         speeds: Sequence[float],
         goal: float,
-        tolerance: float,
-        max_dimension: int,
+        settings: Settings,
         watch: Watch | None,
         ended: Callable[[], bool],
     ):
-        self._targets, self._goal, self._tolerance = targets, goal, tolerance
-        self._max_dimension, self._watch, self._ended = max_dimension, watch, ended
+        self._targets, self._goal, self._settings = targets, goal, settings
+        self._watch, self._ended = watch, ended
         self._paths = len(speeds), targets[0].shape[1]  # on each set of rows
         self._speeds = np.tile(speeds, len(operators))
         n_columns = math.prod(self._paths)
@@ -164,7 +160,7 @@ class _Climb:
         for one, own in zip(targets, columns, strict=True):
             target[: len(one), own] = np.tile(one, (1, len(speeds)))
         self._residual = self.operator.array(target)
-        self._squares = self._per_path((target * target).sum(axis=0))
+        self._squares = self._per_path((self._residual * self._residual).sum(0))
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
@@ -202,7 +198,7 @@ class _Climb:
             operator = self.operator.take(self._columns(todo))
             residual = self._residual[:, self._columns(todo)]
             velocity = operator.product(bandwidth, residual)
-            speed = 2.0 * self._per_path(operator.numpy((residual * velocity).sum(0)))
+            speed = 2.0 * self._per_path((residual * velocity).sum(0))
             going = (speed >= thresholds[todo]) | np.isfinite(left[todo])
             if not going.all():
                 kept, todo = self._columns(np.flatnonzero(going)), todo[going]
@@ -210,9 +206,8 @@ class _Climb:
                 operator = self.operator.take(self._columns(todo))
             if not len(todo):
                 return number > 0
-            space = KrylovSpace(
-                operator, bandwidth, residual, velocity, self._max_dimension, len(todo)
-            )
+            most = self._settings.max_dimension
+            space = KrylovSpace(operator, bandwidth, residual, velocity, most, len(todo))
             done = train_pass(
                 space,
                 elapsed=elapsed[todo],
@@ -221,7 +216,7 @@ class _Climb:
                 at_floor=at_floor,
                 threshold=thresholds[todo],
                 goal=self._goal,
-                tolerance=self._tolerance,
+                tolerance=self._settings.tolerance,
                 first_check=int(_FIRST_CHECK * self._dimension),
                 growth=_GROWTH,
                 ended=self._ended,
@@ -241,8 +236,7 @@ class _Climb:
 
     def nothing_left(self, bandwidth: float) -> bool:
         """Whether no narrower bandwidth is fast enough for any path."""
-        ceilings = speed_ceilings(self.operator, bandwidth, self._residual)
-        ceiling = self._per_path(self.operator.numpy(ceilings))
+        ceiling = self._per_path(speed_ceilings(self.operator, bandwidth, self._residual))
         return bool(np.all(self.finished | (ceiling < self._speeds)))
 
     def _advance(
@@ -271,10 +265,8 @@ class _Climb:
             self._residual[:, columns] = residual
             self._bandwidths.append(bandwidth)
             self._blocks.append(self.operator.numpy(block))
-            squares_now = self.operator.numpy((self._residual * self._residual).sum(0))
-            self._squares = self._per_path(squares_now)
-            # Rounding and the tolerance of a pass may lower it a little; levels are looked up in
-            # order.
+            self._squares = self._per_path((self._residual * self._residual).sum(0))
+            # Rounding and tolerance may lower it a little; levels are looked up in order.
             self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
@@ -282,5 +274,6 @@ class _Climb:
         n_outputs = self._paths[1]
         return (paths[:, None] * n_outputs + np.arange(n_outputs)).reshape(-1)
 
-    def _per_path(self, columns: np.ndarray) -> np.ndarray:
-        return np.asarray(columns, dtype=np.float64).reshape(-1, self._paths[1]).sum(axis=1)
+    def _per_path(self, columns: Array) -> np.ndarray:
+        columns = np.asarray(self.operator.numpy(columns), dtype=np.float64)
+        return columns.reshape(-1, self._paths[1]).sum(axis=1)

@@ -39,20 +39,17 @@ def next_roots(
     ended: Callable[[], bool] = never,
 ) -> Roots:
     """The roots after one more round, from the slopes of the scout's path on every part."""
-    return tuple(_next_root(*one, scout, ended) for one in zip(parts, roots, paths, strict=True))
-
-
-def _next_root(
-    part: Part, root: np.ndarray, path: Stages, scout: Trial, ended: Callable[[], bool]
-) -> np.ndarray:
-    bandwidths, coefficients = path
-    kernel, key, backend = scout.candidate.kernel, scout.candidate.metric, part.rows.backend
-    X, _ = part.scaled(key.encoding, root)
-    model = KernelSum(X, kernel, bandwidths, coefficients, np.zeros(coefficients.shape[2]))
-    with backend.threads(len(X)):
-        return learned_root(
-            model, part.scale, root, diagonal=not key.mixes, backend=backend, ended=ended
-        )
+    kernel, encoding, result = scout.candidate.kernel, scout.candidate.encoding, []
+    for part, root, (bandwidths, coefficients) in zip(parts, roots, paths, strict=True):
+        X, _ = part.scaled(encoding, root)
+        offset, backend = np.zeros(coefficients.shape[2]), part.rows.backend
+        model = KernelSum(X, kernel, bandwidths, coefficients, offset)
+        mixes, scale = kernel.geometry.rotates, part.scale
+        with backend.threads(len(X)):
+            result.append(
+                learned_root(model, scale, root, diagonal=not mixes, backend=backend, ended=ended)
+            )
+    return tuple(result)
 
 
 def likely_roots(
@@ -63,30 +60,27 @@ def likely_roots(
     Slopes say which directions matter; likelihood says how far apart rows have to be along each.
     The prior is around the scales of `roots`.
     """
-    return tuple(_likely_root(*one, key, ended) for one in zip(parts, roots, strict=True))
-
-
-def _likely_root(
-    part: Part, root: np.ndarray, key: MetricKey, ended: Callable[[], bool]
-) -> np.ndarray:
-    settings, X = part.rows.settings, part.columns(key.encoding)[0]
-    rows = np.sort(np.random.RandomState(0).permutation(len(X))[: settings.likelihood_rows])
-    weights = part.train_weights
-    Z = scaled(X[rows].astype(np.float64), root)
-    sizes, directions = (root, None) if root.ndim == 1 else np.linalg.eigh(root)
-    with part.rows.backend.threads(len(rows)):
-        scales = relevance(
-            Z if directions is None else Z @ directions,
-            part.rows.y[part.train[rows]],
-            "gaussian" if key.mixes else "laplace-1",
-            prior=settings.likelihood_prior,
-            units=np.ones(len(sizes)),
-            weights=None if weights is None else evidence_weights(weights[rows]),
-            max_evaluations=settings.likelihood_steps,
-            ended=ended,
-        ).scales
-    sizes = normalised(scales * sizes)
-    return sizes if directions is None else (directions * sizes) @ directions.T
+    settings, result = parts[0].rows.settings, []
+    for part, root in zip(parts, roots, strict=True):
+        X, _ = part.columns(key.encoding)
+        rows = np.sort(np.random.RandomState(0).permutation(len(X))[: settings.likelihood_rows])
+        weights = part.train_weights
+        sizes, directions = (root, root) if root.ndim == 1 else np.linalg.eigh(root)
+        Z = scaled(X[rows].astype(np.float64), root)
+        with part.rows.backend.threads(len(rows)):
+            scales = relevance(
+                Z if root.ndim == 1 else Z @ directions,
+                part.rows.y[part.train[rows]],
+                "gaussian" if key.mixes else "laplace-1",
+                prior=settings.likelihood_prior,
+                units=np.ones(len(sizes)),
+                weights=None if weights is None else evidence_weights(weights[rows]),
+                max_evaluations=settings.likelihood_steps,
+                ended=ended,
+            ).scales
+        sizes = normalised(scales * sizes)
+        result.append(sizes if root.ndim == 1 else (directions * sizes) @ directions.T)
+    return tuple(result)
 
 
 def completed(

@@ -72,8 +72,8 @@ def affordable_settings(
     n_rows = min(wanted, settings.quick_rows // (2 if clock.limit > 2.0 else 4))
     by_norm = {kernel.geometry: kernel for kernel in kernels}.values()
     pace = np.mean([_ladder_pace(rows, kernel, judge, n_rows, clock) for kernel in by_norm])
-    affordable = coarse(clock.limit / max(float(pace), 1e-15))
-    clock.afford(affordable)
+    affordable = coarse(clock.limit / max(float(pace), 1e-15))  # entries
+    clock.pace = clock.limit / affordable if affordable else math.inf
     n_first = max(settings.fewest_rows, math.isqrt(int(settings.first_share * affordable)))
     if n_first >= wanted:
         return settings

@@ -126,16 +126,42 @@ def run_parts(
     judge: Judge,
     ended: Callable[[], bool] = never,
 ) -> list[Outcome]:
-    """Train on every part, in the metric with one of the `roots`, while the loss improves."""
+    """Train on every part, in the metric with one of the `roots`, while the loss improves.
+
+    After its best stop, a slow path would spend most of its products on learning noise. A speed
+    ends once its loss over all parts is clearly above its minimum so far.
+    """
     rows = [part.scaled(request.encoding, root) for part, root in zip(parts, roots, strict=True)]
-    held_out = HeldOut(parts, request, rows, judge)
-    ladders = train_parts(parts, request, [X for X, _ in rows], held_out, ended)
-    return [
-        Outcome(ladder, np.stack(predictions), np.array(losses))
-        for ladder, predictions, losses in zip(
-            ladders, held_out.predictions, held_out.losses, strict=True
-        )
-    ]
+    n_speeds, (_, n_outputs) = len(request.speeds), parts[0].y.shape
+    backend, worse = parts[0].rows.backend, parts[0].rows.settings.worse
+    crosses = [backend.cross(X_new, X, request.kernel) for X, X_new in rows]
+    starts = [np.broadcast_to(one.offset, (len(one.y), n_speeds, n_outputs)) for one in parts]
+    predictions = [[start.astype(np.float64)] for start in starts]  # (m, V, k), stop by stop
+    pairs = zip(predictions, parts, strict=True)
+    losses = [[judge.losses(known[0], part.y[:, None])] for known, part in pairs]  # (m, V)
+    least = np.full(n_speeds, np.inf)
+
+    def turned(bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """Judge more stops: contributions (S, n, V, k) to the scaled target of every part."""
+        nonlocal least
+        totals = np.zeros((len(coefficients[0]), n_speeds))
+        for i, (part, cross, blocks) in enumerate(zip(parts, crosses, coefficients, strict=True)):
+            n_stops, n_rows, *paths = blocks.shape
+            columns = (blocks * part.to_units.astype(blocks.dtype)).swapaxes(0, 1)
+            added = cross.product(bandwidth, columns.reshape(n_rows, -1))
+            added = added.reshape(-1, n_stops, *paths).cumsum(axis=1, dtype=np.float64)
+            stops = predictions[i][-1][:, None] + added
+            more = judge.losses(stops, part.y[:, None, None])  # (m, S, V)
+            predictions[i].extend(stops.swapaxes(0, 1))
+            losses[i].extend(more.swapaxes(0, 1))
+            totals += np.tensordot(part.evidence, more, 1)
+        minima = np.minimum.accumulate(np.vstack([least, totals]))
+        least = minima[-1]
+        return np.any(totals > (1.0 + worse) * minima[1:], axis=0)
+
+    ladders = train_parts(parts, request, [X for X, _ in rows], turned, ended)
+    triples = zip(ladders, predictions, losses, strict=True)
+    return [Outcome(ladder, np.stack(known), np.array(own)) for ladder, known, own in triples]
 
 
 def train_parts(
@@ -162,75 +188,15 @@ def train_parts(
             operators,
             [part.target for part in parts],
             request.speeds,
-            shrink=settings.shrink,
-            max_r2=request.max_r2,
-            tolerance=settings.tolerance,
-            max_dimension=settings.max_dimension,
-            watch=watch,
-            ended=ended,
+            request.max_r2,
+            settings,
+            watch,
+            ended,
         )
     return [
         replace(one, coefficients=one.coefficients * part.to_units.astype(one.coefficients.dtype))
         for one, part in zip(ladders, parts, strict=True)
     ]
-
-
-class HeldOut:
-    """Predictions for the held-out rows of several parts, stop by stop.
-
-    After its best stop, a slow path would spend most of its products on learning noise. A speed has
-    turned if its loss over all parts is clearly above its minimum so far. `predictions` and
-    `losses` have a list for each part: arrays (m, V, k) and (m, V), before and after every stop.
-    """
-
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        request: Request,
-        rows: Sequence[tuple[np.ndarray, np.ndarray]],
-        judge: Judge,
-    ):
-        n_speeds, backend = len(request.speeds), parts[0].rows.backend
-        self._parts, self._judge = parts, judge
-        self._worse = parts[0].rows.settings.worse
-        self._crosses = [backend.cross(X_new, X, request.kernel) for X, X_new in rows]
-        self.predictions = [
-            [np.broadcast_to(one.offset, (len(one.y), n_speeds, one.y.shape[1])).astype(np.float64)]
-            for one in parts
-        ]
-        self.losses: list[list[np.ndarray]] = [[] for _ in parts]
-        self._least = np.full(n_speeds, np.inf)
-        self._turned([one[0][:, None] for one in self.predictions])
-        self._least[:] = np.inf  # nothing is learned yet, and the first things may do harm
-
-    def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """Add stops at one bandwidth; return which speeds have turned, shape (V,).
-
-        For each part, the coefficients (S, n, V, k) are the contributions at each stop, for its
-        scaled target.
-        """
-        stops = []
-        for part, cross, predictions, blocks in zip(
-            self._parts, self._crosses, self.predictions, coefficients, strict=True
-        ):
-            n_stops, n_rows, *paths = blocks.shape
-            columns = blocks * part.to_units.astype(blocks.dtype)
-            columns = columns.swapaxes(0, 1).reshape(n_rows, -1)
-            added = cross.product(bandwidth, columns).reshape(-1, n_stops, *paths)
-            stops.append(predictions[-1][:, None] + np.cumsum(added, axis=1, dtype=np.float64))
-            predictions.extend(stops[-1].swapaxes(0, 1))
-        return self._turned(stops)
-
-    def _turned(self, stops: Sequence[np.ndarray]) -> np.ndarray:
-        """Judge more stops (m, S, V, k) of every part."""
-        totals = np.zeros(stops[0].shape[1:3])
-        for part, predictions, losses in zip(self._parts, stops, self.losses, strict=True):
-            more = self._judge.losses(predictions, part.y[:, None, None])  # (m, S, V)
-            losses.extend(more.swapaxes(0, 1))
-            totals += np.tensordot(part.evidence, more, 1)
-        least = np.minimum.accumulate(np.vstack([self._least, totals]))
-        self._least = least[-1]
-        return np.any(totals > (1.0 + self._worse) * least[1:], axis=0)
 
 
 def trial_of(

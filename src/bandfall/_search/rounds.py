@@ -25,24 +25,15 @@ from bandfall._search.trainer import Trainer
 
 @dataclass(frozen=True)
 class Found:
-    """Everything that the search has found on one rung, and all trials before.
-
-    Attributes
-    ----------
-    trials : tuple of Trial
-    predictions : dict of Trial to ndarray of shape (m, k)
-        Predictions for the held-out rows, of the best speed of every encoding, metric and kernel.
-    metrics : dict of MetricKey to tuple of ndarray
-    scouts : dict of MetricKey to Trial
-        The best trial in each metric, from which its next round was learned.
-    latest : dict of MetricKey to Judged
-        That of the last round of each metric, by the metric before all rounds.
-    """
+    """Everything that the search has found on one rung, and all trials before."""
 
     trials: tuple[Trial, ...] = ()
+    # (m, k): for the held-out rows, of the best speed of every encoding, metric and kernel.
     predictions: Mapping[Trial, np.ndarray] = field(default_factory=dict)
     metrics: Metrics = field(default_factory=dict)
+    # The best trial in each metric, from which its next round was learned.
     scouts: Mapping[MetricKey, Trial] = field(default_factory=dict)
+    # That of the last round of each metric, by the metric before all rounds.
     latest: Mapping[MetricKey, Judged] = field(default_factory=dict)
 
     def plus(self, results: Iterable[Judged], metrics: Metrics) -> Found:
@@ -170,9 +161,7 @@ def judge_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) ->
     Parts that lack a metric learn it from its scouts, for as many rounds as before.
     """
     requests = [neighbouring(trial, trainer.settings) for trial in finalists]
-    requests = trainer.planned(requests, again=True)
-    metrics = {
-        **earlier.metrics,
-        **trainer.learned_again(requests, earlier.metrics, earlier.scouts),
-    }
+    requests = trainer.planned(requests)
+    learned = trainer.learned_again(requests, earlier.metrics, earlier.scouts)
+    metrics = {**earlier.metrics, **learned}
     return replace(earlier, predictions={}).plus(trainer.judged(requests, metrics), metrics)

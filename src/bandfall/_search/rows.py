@@ -42,10 +42,8 @@ class TargetEncoded(Encoded):
         self, encoder: TableEncoder, table: Table, y: np.ndarray, weights: Weights, Z: np.ndarray
     ):
         super().__init__(Z)
-        self._encoder = encoder
-        self._table = encoder.schema.check(table, warn=False)
-        self._y = y
-        self._weights = weights
+        self._encoder, self._table = encoder, encoder.schema.check(table, warn=False)
+        self._y, self._weights = y, weights
         self._known: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,10 +53,9 @@ class TargetEncoded(Encoded):
         """
         if not len(new):
             return super().columns(train, new)
-        key = new.tobytes()
-        if key not in self._known:
-            self._known[key] = self._learn(new)
-        others, Z, Z_new = self._known[key]
+        if new.tobytes() not in self._known:
+            self._known[new.tobytes()] = self._learn(new)
+        others, Z, Z_new = self._known[new.tobytes()]
         return Z[np.searchsorted(others, train)], Z_new
 
     def _learn(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -68,44 +65,23 @@ class TargetEncoded(Encoded):
         for columns, encoded, encoded_new in self._encoder.relearned(
             self._table.take(others), self._y[others], weights, self._table.take(new)
         ):
-            Z[:, columns] = encoded
-            Z_new[:, columns] = encoded_new
+            Z[:, columns], Z_new[:, columns] = encoded, encoded_new
         return others, Z, Z_new
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """All training rows.
+    """All training rows."""
 
-    Attributes
-    ----------
-    views : dict of str to Encoded
-        By name of the encoding.
-    y : ndarray of shape (n, k), float64
-        Of zero mean and unit variance.
-    groups : ndarray of shape (n,)
-        The group of each row, 0, 1, …: rows of a group are held out together.
-    weights : ndarray of shape (n,) or None
-        In training; of mean one unless single rows outweigh all others.
-    backend : Backend
-    strata : ndarray of int, shape (n,), or None
-        Classes of rows: every part gets its share of each, as far as groups allow.
-    leaf_rows : int
-        Most rows that a final fit trains on at a time: more are divided into leaves.
-    settings : Settings
-    ordered : bool
-        Whether groups are times: the last are held out.
-    """
-
-    views: Mapping[str, Encoded]
-    y: np.ndarray
-    groups: np.ndarray
-    weights: np.ndarray | None = None
+    views: Mapping[str, Encoded]  # by name of the encoding
+    y: np.ndarray  # (n, k), float64: of zero mean and unit variance
+    groups: np.ndarray  # (n,): 0, 1, …; rows of a group are held out together
+    weights: np.ndarray | None = None  # (n,): in training, about of mean one
     backend: Backend = HOST
-    strata: np.ndarray | None = None
-    leaf_rows: int = sys.maxsize
+    strata: np.ndarray | None = None  # (n,): classes; every part gets its share of each
+    leaf_rows: int = sys.maxsize  # that a final fit trains on at a time; leaves divide more rows
     settings: Settings = field(default_factory=Settings)
-    ordered: bool = False
+    ordered: bool = False  # whether groups are times: the last are held out
 
     def __len__(self) -> int:
         return len(self.y)

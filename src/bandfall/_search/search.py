@@ -27,7 +27,6 @@ from bandfall._search.clock import (
     SEARCH,
     SUMMARY,
     Clock,
-    work,
 )
 from bandfall._search.pace import affordable_settings
 from bandfall._search.parts import Part, joined_targets, joined_weights
@@ -107,15 +106,12 @@ def more_rows_help(trials: Sequence[Trial], settings: Settings) -> bool:
 
     The first two rungs have the same held-out rows.
     """
-    least: dict[int, float] = {}
-    for trial in trials:
-        if not trial.log_odds:
-            least[trial.n_rows] = min(trial.loss, least.get(trial.n_rows, math.inf))
+    ordered = sorted(trials, key=lambda trial: -trial.loss)
+    least = {trial.n_rows: trial.loss for trial in ordered if not trial.log_odds}
     if len(least) < 2:
         return True
     few, many = sorted(least)[:2]
-    doublings = math.log2(many / few)
-    return least[many] < (1.0 - settings.worth_rows) ** doublings * least[few]
+    return least[many] < (1.0 - settings.worth_rows) ** math.log2(many / few) * least[few]
 
 
 def leaf_rows_for(rows: Rows, trials: Sequence[Trial]) -> int:
@@ -128,32 +124,33 @@ def leaf_rows_for(rows: Rows, trials: Sequence[Trial]) -> int:
 def shortlist(
     found: Found, parts: Sequence[Part], judge: Judge, *, grows: bool = False, last: bool = False
 ) -> list[Trial]:
-    """The trials for the next rung.
+    """The trials for the next rung: all families that may still win.
 
-    All families that may still win. If the next rung has more rows (`grows`), which take longer,
-    only those near the best and those in the average of this rung; in the `last` only the latter.
+    If the next rung has more rows (`grows`), which take longer, only those near the best and those
+    in the average of this rung; in the `last` only the latter.
     """
     settings, finalists = parts[0].rows.settings, found.finalists
     limit = (settings.close if grows else settings.hopeless) * finalists[0].loss
-    near = [not last and not trial.loss > limit for trial in finalists]
-    taken = [False] * len(finalists)
+    near = np.array([not last and not trial.loss > limit for trial in finalists])
     if grows or last:
-        weights = greedy_weights(
-            [found.predictions[trial] for trial in finalists],
-            joined_targets(parts),
-            judge,
-            n_members=settings.n_members,
-            weights=joined_weights(parts),
+        near |= (
+            greedy_weights(
+                [found.predictions[trial] for trial in finalists],
+                joined_targets(parts),
+                judge,
+                n_members=settings.n_members,
+                weights=joined_weights(parts),
+            )
+            > 0
         )
-        taken = (weights > 0).tolist()
-    return [one for one, a, b in zip(finalists, near, taken, strict=True) if a or b]
+    return [trial for trial, goes_on in zip(finalists, near, strict=True) if goes_on]
 
 
 def expect(clock: Clock, rows: Rows, n_families: int, rungs: Sequence[Sequence[Part]]) -> None:
     """Announce the usual work of the whole fit."""
     settings, n = rows.settings, len(rows)
     n_ladders = PATH * rows.final_share(n) * settings.n_members
-    clock.plan(work(n, 0.5 * n_ladders))
+    clock.reserve(clock.estimate(n, 0.5 * n_ladders))
     clock.expect(FINAL_FITS, n_ladders * n**2)
     clock.expect(SUMMARY, AFTERWARDS * n**2)
     stage = SEARCH

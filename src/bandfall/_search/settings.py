@@ -53,7 +53,9 @@ class Settings:
             "pairs": ("gaussian",),
         }
     )
-    # From `fold_rows` rows on, which can choose among more families.
+    # From `fold_rows` rows on, which can choose among more families, with at most `more_columns`
+    # columns; for classes up to `exact_rows` rows. More would make fits and predictions slow.
+    more_columns: int = 500
     more_for_numbers: Families = field(default_factory=lambda: {"quantile": ("laplace^1.4",)})
     # Also tried from `fold_rows` rows on, if the best trial leaves less than the share `exact` of
     # the variance: steps have twelve times the columns, and help tables almost free of noise.
@@ -69,10 +71,7 @@ class Settings:
             "pairs": ("gaussian",),
         }
     )
-    # Also tried from `fold_rows` to `exact_rows` rows, with at most `more_columns` columns: more of
-    # either would make fits and predictions slow.
     more_for_classes: Families = field(default_factory=lambda: {"steps": ("laplace-1.25",)})
-    more_columns: int = 500
     # With fewer rows, classes choose among two kernels: with more kernels the held-out log-loss
     # falls and that of new rows rises.
     few_kernel_rows: int = 700
@@ -97,7 +96,6 @@ class Settings:
     likelihood_columns: int = 300
     likelihood_prior: float = 1.0
     likelihood_steps: int = 25
-    likelihood_ladders: float = 33.0  # that take as long, over these rows
 
     # Paths ------------------------------------------------------------------------------------
     shrink: float = 0.5  # of the bandwidth from stage to stage
@@ -125,7 +123,6 @@ class Settings:
 
     # Time -------------------------------------------------------------------------------------
     usual_path: tuple[int, int] = (15, 550)  # bandwidths and products of a typical final path
-    wide_columns: int = 600  # whose distances take as long as all products of a ladder
     probed_rows: int = 9000  # for measuring the pace of final fits; about as many as a leaf has
     quick_rows: int = 1000  # for the same if time is limited
     # Of a time limit, for the first ladder of speeds. With a tenth, few candidates were tried.

@@ -55,15 +55,10 @@ def folds_for(rows: Rows) -> int:
 
 def folds(rows: Rows, random: np.random.RandomState, n_folds: int) -> list[Split]:
     """One partition into folds; rows of a group stay together."""
-    order, groups = shuffled_groups(rows, random), rows.groups
-    numbers = np.empty(len(order), dtype=int)
+    order = shuffled_groups(rows, random)
     parts = np.array_split(order, max(2, min(n_folds, len(order) // 2)))
-    for number, part in enumerate(parts):
-        numbers[part] = number
-    return [
-        (np.flatnonzero(numbers[groups] != number), np.flatnonzero(numbers[groups] == number))
-        for number in range(len(parts))
-    ]
+    inside = [np.isin(rows.groups, part) for part in parts]
+    return [(np.flatnonzero(~held_out), np.flatnonzero(held_out)) for held_out in inside]
 
 
 def capped(split: Split, n_train: int, n_held_out: int, random: np.random.RandomState) -> Split:

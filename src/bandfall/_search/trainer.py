@@ -12,7 +12,7 @@ import joblib
 from bandfall._models.member import MetricKey
 from bandfall._products import HOST, resolve_backend
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.clock import PATH, SEARCH, Clock, work
+from bandfall._search.clock import PATH, SEARCH, Clock
 from bandfall._search.metrics import Metrics, Roots, completed, likely_roots, next_roots, roots_of
 from bandfall._search.parts import Judged, Part, judge_parts
 from bandfall._targets.losses import Judge
@@ -105,28 +105,15 @@ class Trainer:
         """Number of columns of its encoding."""
         return self.parts[0].rows.views[request.encoding].Z.shape[1]
 
-    def planned(self, requests: Sequence[Request], again: bool = False) -> list[Request]:
-        """The first requests for which the plan has room, with their metrics; they begin now.
-
-        A metric takes one more round, or `again` all rounds.
-        """
-        settings, n, n_parts = self.settings, len(self.parts[0]), len(self.parts)
-        first, *_ = self.parts[0].rows.views.values()
-        narrow = 1.0 + first.Z.shape[1] / settings.wide_columns
-        n_likelihood = settings.likelihood_ladders * min(n, settings.likelihood_rows) ** 2
-        planned: list[Request] = []
-        for one in requests:
-            width = self.n_columns(one) / settings.wide_columns
-            n_ladders = (1.0 if len(one.speeds) > 1 else PATH) * (1.0 + width) / narrow
-            if one.metric not in [other.metric for other in planned]:
-                n_rounds = one.n_rounds if again else one.n_rounds > 0 and not one.likelihood
-                n_ladders += n_rounds * (PATH + width)
-                self.clock.begins(n_parts * n_likelihood * one.likelihood)
-            if not self.clock.begins(work(n, n_parts * n_ladders)):
+    def planned(self, requests: Sequence[Request]) -> list[Request]:
+        """The first requests for which the plan has room; they begin now."""
+        n, n_parts = len(self.parts[0]), len(self.parts)
+        for number, one in enumerate(requests):
+            n_ladders = (1.0 if len(one.speeds) > 1 else PATH) + one.metric.learned
+            if not self.clock.begins(n, n_parts * n_ladders):
                 self.cut = True
-                break
-            planned.append(one)
-        return planned
+                return list(requests[:number])
+        return list(requests)
 
     def learned(
         self, requests: Sequence[Request], known: Metrics, latest: Mapping[MetricKey, Judged]

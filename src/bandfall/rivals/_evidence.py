@@ -33,16 +33,9 @@ _JITTER = (0.91, 1.09)
 
 
 class Evidence:
-    """L(σ, λ) for one data set.
+    """L(σ, λ) for one data set; y (n, k) is centred if an intercept is fitted.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k)
-        Centred by the caller if an intercept is fitted.
-    kernel : Kernel
-        With a derivative.
-    fit_amplitude : bool
+    The kernel needs a derivative.
     """
 
     def __init__(self, X: np.ndarray, y: np.ndarray, kernel: Kernel, fit_amplitude: bool = False):
@@ -108,28 +101,24 @@ def maximise_evidence(
     """
     rounding = len(evidence.y) ** 2 * np.finfo(np.float64).eps
     bounds = np.log(np.stack([bandwidth_bounds, np.maximum(penalty_bounds, rounding)]))
-    starts = _starts(bounds, n_starts, random_state)
-
-    def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        return evidence(*np.exp(theta))
-
+    inside = bounds + np.log(_INSIDE)
+    inside = np.where((inside[:, 0] <= inside[:, 1])[:, None], inside, bounds)  # a narrow interval
+    axes = [np.linspace(low, high, n_starts) for low, high in inside]
+    starts = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    starts = starts + np.log(random_state.uniform(*_JITTER, size=starts.shape))
     with decomposition_threads_for(len(evidence.y)):
         ends = [
-            optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
-            for start in starts
+            optimize.minimize(
+                lambda theta: evidence(*np.exp(theta)),
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+            )
+            for start in np.clip(starts, bounds[:, 0], bounds[:, 1])
         ]
     optima = np.array([[*np.exp(end.x), end.fun] for end in ends])
     return optima[np.argsort(optima[:, 2], kind="stable")]
-
-
-def _starts(bounds: np.ndarray, n_starts: int, random_state: np.random.RandomState) -> np.ndarray:
-    """Jittered grid of start points in log coordinates, shape (n_starts², 2)."""
-    ends = bounds + np.log(_INSIDE)
-    ends = np.where((ends[:, 0] <= ends[:, 1])[:, None], ends, bounds)  # a narrow interval
-    axes = [np.linspace(low, high, n_starts) for low, high in ends]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    grid += np.log(random_state.uniform(*_JITTER, size=grid.shape))
-    return np.clip(grid, bounds[:, 0], bounds[:, 1])
 
 
 def _inverse_and_log_det(K: np.ndarray, penalty: float) -> tuple[np.ndarray, float]:

@@ -19,10 +19,7 @@ SpectralFilter: TypeAlias = Callable[[np.ndarray], np.ndarray]  # g(λ)
 
 
 def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:
-    """1/(λ + penalty), or 0 where that sum is at rounding level: the pseudo-inverse if penalty=0.
-
-    Shape (..., n), or (..., n, P) for an array of P penalties.
-    """
+    """1/(λ + penalty), or 0 at rounding level, shape (..., n); (..., n, P) for P penalties."""
     eigenvalues, penalty, rounding = _as_table(eigenvalues, penalty)
     shifted = eigenvalues + penalty
     known = shifted > rounding
@@ -34,9 +31,8 @@ def flow_filter(
 ) -> np.ndarray:
     """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0.
 
-    Zero where λ and 1/t are both at rounding level: for t = ∞ the pseudo-inverse. Shape (..., n),
-    or (..., n, T) for an array of T times. If `paired`, spectrum i of k goes with time i of k:
-    shape (k, n).
+    Zero where λ and 1/t are both at rounding level. Shape (..., n), or (..., n, T) for T times;
+    if `paired`, spectrum i of k goes with time i of k: shape (k, n).
     """
     if paired:
         time = np.asarray(time, dtype=eigenvalues.dtype)[:, None]

@@ -112,11 +112,7 @@ class Graph:
         return np.minimum(np.maximum(self.symbol(value), low), high).name
 
     def normal_quantile(self, share: str) -> str:
-        """Φ⁻¹(share), large but finite at 0 and 1, by rational functions on three ranges.
-
-        Wichura (1988), Algorithm AS 241: The percentage points of the normal distribution, Applied
-        Statistics 37(3), function PPND16, about 1e-16 relative.
-        """
+        """Φ⁻¹(share), large but finite at 0 and 1: Wichura (1988), Algorithm AS 241, PPND16."""
         p: Array = self.symbol(share)
         q = p - 0.5
         central = q * _ratio(0.180625 - q * q, _CENTRE)
@@ -128,10 +124,7 @@ class Graph:
         return self.op("Where", near, central.name, signed)
 
     def each_column(self, body: Callable[..., str], rows: str, knots: np.ndarray) -> str:
-        """Run ``body(graph, x, column, n)`` on each column x (m,) of float64 rows (m, p).
-
-        `column` is the corresponding column of `knots` (n, p). Returns the results, (m, p).
-        """
+        """Run ``body(graph, x, knots, n)`` on each column of rows (m, p) and of knots (n, p)."""
         n = len(knots)
         columns, each = self.op("Transpose", rows, perm=[1, 0]), self.constant(knots.T, np.float64)
         scanned: list[tuple[str, tuple]] = [(columns, (None,)), (each, (n,))]
@@ -141,10 +134,9 @@ class Graph:
         return self.op("Transpose", found, perm=[1, 0])
 
     def interval(self, comparison: str, x: str, knots: str, n: int) -> tuple[str, str]:
-        """The interval between n rising knots that contains x (m,), and the position inside.
+        """The interval between n rising knots that contains x (m,), and the position in [0, 1].
 
-        The number of the interval is the number of knots that are "Less" or "LessOrEqual", minus
-        one, clipped to [0, n − 2]; the position is in [0, 1].
+        The interval is the number of knots that are "Less" or "LessOrEqual", minus one.
         """
         wide = self.op("Unsqueeze", x, [1])
         below = self.op("Cast", self.op(comparison, knots, wide), to=TensorProto.INT64)
@@ -158,7 +150,7 @@ class Graph:
     def finish(
         self, name: str, inputs: list[ValueInfoProto], outputs: list[ValueInfoProto]
     ) -> GraphProto:
-        """The GraphProto."""
+        """The finished graph."""
         return helper.make_graph(self.nodes, name, inputs, outputs, self.constants)
 
     def scan(
@@ -171,10 +163,9 @@ class Graph:
     ) -> str:
         """Run ``body(graph, *states, *slices)`` over the first axis of `scanned`.
 
-        `body` adds to the inner graph and returns the next state or, without states, one slice of
-        the result, whose shape is `stacked`. States and scanned arrays come with the shapes of a
-        state and of a slice; None in a shape is a size known only when the model runs. Returns the
-        name of the last state, or of the stacked slices.
+        `body` returns the next state or, without states, one slice of the result, of the shape
+        `stacked`. States and scanned arrays come with the shapes of a state and of a slice; None is
+        a size known only when the model runs. Returns the last state, or the stacked slices.
         """
         inner = Graph(self)
         names = [inner.name("inner") for _ in (*states, *scanned)]
@@ -198,8 +189,7 @@ def _double(name: str, shape: tuple | None) -> ValueInfoProto:
 class Symbol(NDArrayOperatorsMixin):
     """A placeholder for a float64 tensor; every NumPy function applied to it becomes a node.
 
-    Kernel profiles may work in place and pass `out`. Both act as they do on arrays, so that
-    training and export use the same formula.
+    Working in place and `out` act as they do on arrays, so that profiles need no second formula.
     """
 
     def __init__(self, graph: Graph, name: str):

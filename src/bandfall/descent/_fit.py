@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Protocol
@@ -35,15 +36,8 @@ class Solver(Protocol):
     def run(self, front: TrainingFront, schedule: Schedule, stopping: Stopping) -> Status:
         """Move the front along the schedule and return why training ended."""
 
-    def hold(
-        self,
-        operator: KernelOperator,
-        bandwidth: float,
-        eigenvalues: np.ndarray,
-        weights: np.ndarray,
-        time: float,
-        stopping: Stopping,
-    ) -> Rest:
+    @property
+    def hold(self) -> Callable[..., Rest]:
         """The rest of a run at one bandwidth, from the eigenvalues; see `Euler.hold`."""
 
 

@@ -76,7 +76,7 @@ class TrainingFront:
         self._speeds[bandwidth] = speed
 
     def limit_speed(self) -> float:
-        """2 rᵀK(0)r / yᵀy; K(0) is one for equal rows, and zero otherwise."""
+        """2 rᵀK(0)r / yᵀy: the speed in the limit of bandwidth zero."""
         if self._limit_speed is None:
             limit = self.operator.product(0.0, self.residual)
             self._limit_speed = 2.0 * float((self.residual * limit).sum())

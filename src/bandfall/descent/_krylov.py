@@ -114,11 +114,8 @@ class KrylovSpace:
     T has positive off-diagonal entries, so e_mᵀ e^{−tT} e₁ keeps its sign (−1)^{m−1} for
     all t, and the integral of its absolute value has a closed form.
 
-    R² and speed at *every* t are sums of m exponentials, so events are located in the small
-    space without further products. `velocity` is K(bandwidth) r, the first product.
-
-    The columns belong to one path, or to `n_paths` with equally many neighbouring columns each.
-    Times, errors and sums of exponentials are scalars for one path, else they have shape (V,).
+    `velocity` is K(bandwidth) r, the first product. The columns belong to one path, or to `n_paths`
+    with equally many neighbouring columns each: then times and errors have shape (V,).
     """
 
     def __init__(

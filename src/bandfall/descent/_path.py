@@ -253,7 +253,6 @@ class Path:
         mean square of f̂ − offset. ``compression_error`` is the change; a second compression adds to
         it. Residual and R² are those of the compressed path.
         """
-        # Against the path before any compression: f̂ is at most 1 + its error as large.
         before = self.compression_error
         allowed = (tolerance - before) / (1.0 + before)
         if tolerance > 0 >= allowed:

@@ -18,8 +18,7 @@ from bandfall.kernels._kernel import Kernel
 class KernelSum:
     """A sum of radial functions at the same centres, over one or more bandwidths.
 
-    Every kernel estimator predicts with one. Descent has one bandwidth per stage; ridge regression
-    and gradient flow have a single bandwidth.
+    Every kernel estimator predicts with one. Descent has one bandwidth per stage.
 
     Parameters
     ----------
@@ -143,14 +142,11 @@ def distance_range(X: np.ndarray, geometry: Geometry = EUCLIDEAN) -> tuple[float
 def merge_stages(
     kernel: Kernel, bandwidths: np.ndarray, coefficients: np.ndarray, spread: tuple[float, float]
 ) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-    """Write Σ_s k_{σ_s} c_s with fewer of its bandwidths; bandwidth 0 is kept.
+    """A function that writes Σ_s k_{σ_s} c_s with J of its bandwidths; bandwidth 0 is kept.
 
     An interpolative decomposition: a pivoted QR factorisation of the profiles k(d/σ_s), as
-    functions of the distance d and weighted by the size of c_s, picks the bandwidths whose
+    functions of distances d in `spread` and weighted by the size of c_s, picks the bandwidths whose
     combinations k_{σ_s} ≈ Σ_j T_js k_{σ_j} give the others best, hence c_j ← Σ_s T_js c_s.
-
-    `spread` is the smallest and the largest distance that matter. The returned function takes a
-    number J and returns J bandwidths, shape (J,), and their coefficients, shape (J, n, k).
     """
     positive = np.flatnonzero(bandwidths > 0)
     zero = coefficients[bandwidths == 0].sum(axis=0, keepdims=True)

@@ -1,8 +1,7 @@
 """All floors at once: KGD-D for many `min_bandwidth` at about the price of one fit.
 
-Runs that differ only in their floor share one trajectory until its bandwidth would fall below the
-floor. From there the bandwidth is constant, and the rest of the run is a filter on the
-eigenvalues of K at the floor, which kernel ridge regression uses too.
+Runs share one trajectory until its bandwidth would fall below their floor. The rest of a run is a
+filter on the eigenvalues of K at the floor, which kernel ridge regression uses too.
 """
 
 from __future__ import annotations

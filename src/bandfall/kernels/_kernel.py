@@ -244,10 +244,7 @@ def _checked_profile(function: Callable[[Array], Array]) -> Kernel:
 
 
 def vanishing_bandwidth(limits: np.finfo | torch.finfo) -> float:
-    """The bandwidth below which a bandwidth counts as 0, for the dtype of a finfo.
-
-    There, 1/bandwidth² and its product with coefficients up to 1e4 are still finite.
-    """
+    """A bandwidth below this counts as 0: 1/bandwidth² times coefficients up to 1e4 is finite."""
     return float(limits.tiny) ** 0.45
 
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall import BandfallRegressor
-from bandfall._fitting import members as members_module
+from bandfall._fitting import paths
 from bandfall._fitting.members import default_choice, fit_members
 from bandfall._fitting.paths import fit_member_path
 from bandfall._models.member import Candidate
@@ -123,7 +123,7 @@ def test_a_path_that_rounding_has_ended_is_trained_in_float64(monkeypatch):
         path = fit_member_path(rows, train, X, trial, watcher)
         return path.replace(status=Status.ROUNDING) if X.dtype == np.float32 else path
 
-    monkeypatch.setattr(members_module, "fit_member_path", rounded)
+    monkeypatch.setattr(paths, "fit_member_path", rounded)
     chosen = choice([(trial_of(score=0.8), 1.0)])
     (member,), _ = fit_members(rows_of(dtype=np.float32), chosen)
     assert member.path.X.dtype == np.float64

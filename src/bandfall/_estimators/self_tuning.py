@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -427,12 +426,9 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
         """
         table = new_table(self, X)
-        columns, backend = self.average_.encode(table), self._backend
-        gradient = self.average_.gradient(table, columns, backend=backend)
-        outputs = partial(self.average_.evaluate, columns, backend=backend)
-        slopes = np.atleast_2d(self.average_.target.slopes(outputs))
-        gradient *= slopes[:, None]
-        return gradient[..., 0] if self.average_.target.ndim == 1 else gradient
+        columns, target = self.average_.encode(table), self.average_.target
+        gradient = target.scale * self.average_.gradient(table, columns, backend=self._backend)
+        return gradient[..., 0] if target.ndim == 1 else gradient
 
     @property
     def held_out_predictions_(self) -> np.ndarray:

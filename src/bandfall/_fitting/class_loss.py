@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,9 @@ from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
 
+_FEW_PER_CLASS = 5  # rows: with fewer, one Gaussian by squared error is all that is tried
+_N_WIDE = 14  # fits of wide kernels, usually
+
 
 def tune_classes(
     rows: Rows,
@@ -45,13 +47,17 @@ def tune_classes(
         n_members = max(2, settings.member_columns // rows.y.shape[1])
         settings = replace(settings, n_members=min(settings.n_members, n_members))
     wide: Sequence[tuple[Kernel | str, float, float]] = settings.wide
-    if kernels is not None:
-        _, width, penalty = settings.wide[0]
-        wide = [(kernels[0], width, penalty)]
+    if len(rows) < _FEW_PER_CLASS * rows.y.shape[1]:  # too few to choose by
+        few = {"standard": ("gaussian",)}
+        settings = replace(settings, class_families=few, max_rounds=0, log_loss_rows=0)
+    elif kernels is not None:
+        wide = [(kernels[0], *wide[0][1:])]
     elif len(rows) < settings.few_kernel_rows:
-        wide, kernels = settings.wide[:1], settings.few_kernels
+        wide, kernels = wide[:1], settings.few_kernels
     rows = replace(rows, settings=settings)
-    _expect(clock, rows, folds_for(rows) or 1, settings.n_members)
+    if _minimised(rows):
+        n_rows, n_fits = min(len(rows), settings.penalty_rows), settings.n_members + _N_WIDE
+        clock.expect(LOG_LOSS, n_fits * _entries(n_rows, folds_for(rows) or 1))
     tuned = tune(rows, kernels=kernels, clock=clock, n_jobs=n_jobs, **arguments)
     try:
         return with_log_odds(rows, tuned, wide_candidates(rows, wide), clock, n_jobs)
@@ -99,35 +105,39 @@ def with_log_odds(
     wide kernels, whose metric is learned from log-odds, and the outputs of the members, each
     divided by a temperature. Held-out rows choose penalties and temperatures.
     """
-    parts = [_few_rows(part) for part in _partition(tuned.parts)]
-    _expect(clock, rows, len(parts), len(tuned.members))
+    parts, settings = [_few_rows(part) for part in _partition(tuned.parts)], rows.settings
     if not parts or not _affordable(rows, parts, len(tuned.members), clock):
         return tuned
 
-    def each(task: Callable[[Start], list[Fit]], starts: Sequence[Start]) -> list[Fit]:
-        results = parallel_map(
-            task, list(starts), n_rows=len(parts[0]), n_jobs=n_jobs, stop=clock.end
-        )
-        return [fit for fits in results for fit in fits]
+    def each(task: Callable[[Trial], list[Fit]], trials: Sequence[Trial]) -> list[Fit]:
+        fits = parallel_map(task, trials, n_rows=len(parts[0]), n_jobs=n_jobs, stop=clock.end)
+        return [fit for some in fits for fit in some]
 
-    starts = [
-        Start(trial, roots_of(tuned.metrics, trial.candidate.metric, parts)[: len(parts)])
-        for trial, _ in tuned.members
-    ]
-    fits = each(lambda start: refit(parts, start, clock), starts)
-    if len(fits) < len(tuned.members):
+    def of_member(trial: Trial) -> list[Fit]:
+        roots = roots_of(tuned.metrics, trial.candidate.metric, parts)[: len(parts)]
+        return refit(parts, trial, roots, clock)
+
+    members = [trial for trial, _ in tuned.members]
+    fits = each(of_member, members)
+    if len(fits) < len(members):
         return tuned
-    by_codes = dict(
-        as_log_odds(fit, trial, parts) for fit, (trial, _) in zip(fits, tuned.members, strict=True)
-    )
-    race = first_half(parts)
-    starts = [start_of(candidate, race) for candidate in wide]
-    tried = each(lambda start: refit(race, start, clock, stride=2), starts)
-    starts = [start_of(one.trial.candidate, parts) for one in promising(tried, rows.settings)]
-    fits += each(lambda start: rounds(parts, start, clock), starts)
+    # Members by squared error at their best temperatures; their paths are those of the fits, so
+    # that both losses are compared on equal terms.
+    y, weights, by_codes = joined_targets(parts), joined_weights(parts), {}
+    for fit, trial in zip(fits, members, strict=True):
+        link, loss = _judge(rows).best_link(fit.codes, y, weights, len(y), SOFTMAX_LINKS)
+        as_odds = replace(trial, loss=loss, temperature=link.parameter)
+        by_codes[as_odds] = fit.codes / link.parameter
+    half, nan, n = first_half(parts), np.nan, len(parts[0])
+    plain = [Trial(candidate, nan, nan, nan, Settings.max_r2, n) for candidate in wide]
+    raced = each(lambda trial: refit(half, trial, _as_they_are(trial, half), clock, 2), plain)
+    tried = [fit.trial for fit in raced]
+    best = sorted(tried, key=lambda trial: trial.loss)[: settings.wide_finalists]
+    best = [trial for trial in best if trial.loss <= settings.wide_close * best[0].loss]
+    fits += each(lambda trial: rounds(parts, trial, clock), best)
     outputs = {fit.trial: fit.outputs for fit in fits}
     metrics = {fit.trial.candidate.metric: fit.roots for fit in fits}
-    trials = [*tuned.trials, *(one.trial for one in tried), *outputs]
+    trials = [*tuned.trials, *tried, *outputs]
     return average_of(outputs | by_codes, parts, _judge(rows), trials, metrics)
 
 
@@ -136,102 +146,64 @@ def first_half(parts: Sequence[Part]) -> Sequence[Part]:
     return parts[: max(1, len(parts) // 2)]
 
 
-class Start(NamedTuple):
-    """What is trained with the log-loss: a trial, in its metric on every part."""
+def _as_they_are(trial: Trial, parts: Sequence[Part]) -> Roots:
+    return roots_of({}, trial.candidate.metric, parts)
+
+
+class Fit(NamedTuple):
+    """A trial with the log-loss, trained on some parts."""
 
     trial: Trial
-    roots: Roots
+    roots: Roots  # its metric on every part
+    outputs: np.ndarray  # (m, k): log-odds for the held-out rows of all parts
+    codes: np.ndarray  # (m, k): what its paths predict for them by squared error
+    models: tuple[KernelSum, ...]  # log-odds of every part
 
 
-@dataclass(frozen=True)
-class Fit:
-    """A trial with the log-loss, trained on some parts.
-
-    Attributes
-    ----------
-    trial : Trial
-    roots : tuple of ndarray
-        Its metric on every part.
-    outputs : ndarray of shape (m, k)
-        Log-odds for the held-out rows of all parts.
-    codes : ndarray of shape (m, k)
-        What its paths predict for them by squared error.
-    models : tuple of KernelSum
-        Log-odds of every part.
-    """
-
-    trial: Trial
-    roots: Roots
-    outputs: np.ndarray
-    codes: np.ndarray
-    models: tuple[KernelSum, ...]
-
-
-def start_of(candidate: Candidate, parts: Sequence[Part]) -> Start:
-    """A candidate in columns as they are."""
-    trial = Trial(candidate, np.nan, np.nan, np.nan, Settings.max_r2, len(parts[0]))
-    return Start(trial, roots_of({}, candidate.metric, parts))
-
-
-def promising(tried: Sequence[Fit], settings: Settings) -> list[Fit]:
-    """The wide kernels to train on all parts: those near the best of the race."""
-    ordered = sorted(tried, key=lambda fit: fit.trial.loss)[: settings.wide_finalists]
-    return [fit for fit in ordered if fit.trial.loss <= settings.wide_close * ordered[0].trial.loss]
-
-
-def rounds(parts: Sequence[Part], start: Start, clock: Clock) -> list[Fit]:
+def rounds(parts: Sequence[Part], trial: Trial, clock: Clock) -> list[Fit]:
     """Fits of a wide kernel, in metrics that are learned from log-odds while that helps."""
-    settings, fits = parts[0].rows.settings, []
+    settings, backend = parts[0].rows.settings, parts[0].rows.backend
+    mixes, roots, fits = trial.candidate.metric.mixes, _as_they_are(trial, parts), []
     for number in range(1, min(settings.wide_rounds, settings.max_rounds) + 2):
-        fits += refit(parts, start, clock)
+        fits += refit(parts, trial, roots, clock)
         if len(fits) < number:
             break
         *_, fit = fits
         if number > 1 and fit.trial.loss > (1.0 - settings.wide_helped) * fits[-2].trial.loss:
             break
-        start = next_round(fit, parts, number)
+        trial = replace(fit.trial, candidate=replace(fit.trial.candidate, log_rounds=number))
+        roots = tuple(
+            learned_root(
+                model, np.ones(len(model.offset)), root, diagonal=not mixes, backend=backend
+            )
+            for model, root in zip(fit.models, fit.roots, strict=True)
+        )
     return fits
 
 
-def next_round(fit: Fit, parts: Sequence[Part], number: int) -> Start:
-    """A fit in the metric of the next round, from gradients of its log-odds."""
-    candidate = fit.trial.candidate
-    roots = tuple(
-        learned_root(
-            model,
-            np.ones(len(model.offset)),
-            root,
-            diagonal=not candidate.metric.mixes,
-            backend=parts[0].rows.backend,
-        )
-        for model, root in zip(fit.models, fit.roots, strict=True)
-    )
-    return Start(replace(fit.trial, candidate=replace(candidate, log_rounds=number)), roots)
-
-
-def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) -> list[Fit]:
+def refit(
+    parts: Sequence[Part], trial: Trial, roots: Roots, clock: Clock, stride: int = 1
+) -> list[Fit]:
     """A trial with the log-loss at its best penalty; none if interrupted.
 
     The first half of the parts chooses the penalty: downhill from the first, every `stride`-th.
     """
-    trial, judge, n_first = start.trial, _judge(parts[0].rows), len(first_half(parts))
+    judge, half = _judge(parts[0].rows), first_half(parts)
     with clock.task(LOG_LOSS, _entries(len(parts[0]), len(parts))):
-        pairs = zip(parts, start.roots, strict=True)
-        problems = [Problem.of(part, trial, root) for part, root in pairs]
-        y, weights = joined_targets(parts[:n_first]), joined_weights(parts[:n_first])
+        problems = [Problem.of(*one, trial) for one in zip(parts, roots, strict=True)]
+        some, y, weights = problems[: len(half)], joined_targets(half), joined_weights(half)
         solutions: dict[int, list[np.ndarray]] = {}  # by place among the penalties
+        losses = {-1: math.inf, len(PENALTIES): math.inf}
 
-        @cache
         def loss(place: int) -> float:
-            if clock.interrupted or not 0 <= place < len(PENALTIES):
-                return np.inf
-            before = next(reversed(solutions.values()), [None] * n_first)
-            solutions[place] = [
-                one.solution(PENALTIES[place], alpha)
-                for one, alpha in zip(problems[:n_first], before, strict=True)
-            ]
-            outputs = joined(problems[:n_first], solutions[place])
-            return float(np.average(judge.losses(outputs, y), weights=weights))
+            place = min(max(place, -1), len(PENALTIES))
+            if place not in losses and not clock.interrupted:
+                before = next(reversed(solutions.values()), [None] * len(half))
+                pairs = zip(some, before, strict=True)
+                solutions[place] = [one.solution(PENALTIES[place], alpha) for one, alpha in pairs]
+                outputs = joined(some, solutions[place])
+                losses[place] = float(np.average(judge.losses(outputs, y), weights=weights))
+            return losses.get(place, math.inf)
 
         best = PENALTIES.index(trial.candidate.penalty or parts[0].rows.settings.first_penalty)
         step = stride if loss(best + stride) < loss(best) else -stride
@@ -239,10 +211,9 @@ def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) ->
             best += step
         if clock.interrupted:
             return []
-        others = [one.solution(PENALTIES[best]) for one in problems[n_first:]]
+        others = [one.solution(PENALTIES[best]) for one in problems[len(half) :]]
         alphas = [*solutions[best], *others]
-    outputs = joined(problems, alphas)
-    y, weights = joined_targets(parts), joined_weights(parts)
+    outputs, y, weights = joined(problems, alphas), joined_targets(parts), joined_weights(parts)
     mean, error = mean_and_error(judge.losses(outputs, y), weights)
     judged = replace(
         trial,
@@ -254,7 +225,7 @@ def refit(parts: Sequence[Part], start: Start, clock: Clock, stride: int = 1) ->
     )
     codes = np.concatenate([one.codes for one in problems])
     models = [one.model(alpha) for one, alpha in zip(problems, alphas, strict=True)]
-    return [Fit(judged, start.roots, outputs, codes, tuple(models))]
+    return [Fit(judged, roots, outputs, codes, tuple(models))]
 
 
 class Problem(NamedTuple):
@@ -267,8 +238,8 @@ class Problem(NamedTuple):
     codes: np.ndarray  # what the path predicts for the held-out rows by squared error, (m, k)
 
     @classmethod
-    def of(cls, part: Part, trial: Trial, root: np.ndarray) -> Problem:
-        """The problem of a trial."""
+    def of(cls, part: Part, root: np.ndarray, trial: Trial) -> Problem:
+        """The problem of a trial in a metric."""
         X, X_new = part.scaled(trial.candidate.encoding, root)
         if trial.candidate.width:  # small penalties: rounding would make K indefinite
             X, X_new = X.astype(np.float64), X_new.astype(np.float64)
@@ -292,18 +263,6 @@ def joined(problems: Sequence[Problem], alphas: Sequence[np.ndarray]) -> np.ndar
     """Log-odds of solutions for the held-out rows of all parts, (m, k)."""
     pairs = zip(problems, alphas, strict=True)
     return np.concatenate([one.K_new @ alpha for one, alpha in pairs])
-
-
-def as_log_odds(fit: Fit, trial: Trial, parts: Sequence[Part]) -> tuple[Trial, np.ndarray]:
-    """A member by squared error at its best temperature, and its outputs.
-
-    Its paths are those of its fit: members of both losses are compared on equal terms.
-    """
-    rows, y = parts[0].rows, joined_targets(parts)
-    weights = rows.evidence[np.concatenate([part.held_out for part in parts])]
-    link, loss = _judge(rows).best_link(fit.codes, y, weights, len(y), SOFTMAX_LINKS)
-    as_odds = replace(trial, loss=loss, temperature=link.parameter)
-    return as_odds, fit.codes / link.parameter
 
 
 def _judge(rows: Rows) -> LogLoss:
@@ -338,8 +297,7 @@ def _few_rows(part: Part) -> Part:
 
 def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, clock: Clock) -> bool:
     """Whether rows are few enough for matrices of their own, and there is time."""
-    n, exact = max(map(len, parts)), len(rows) <= rows.settings.exact_rows
-    n_together = min(len(rows), rows.leaf_rows)
+    exact, n_together = len(rows) <= rows.settings.exact_rows, min(len(rows), rows.leaf_rows)
     # Five matrices of float64 in the search; two and a half of float32 in final fits to many rows.
     n_bytes = (8 * 5 if exact else 4 * 2.5) * n_together**2
     if not _minimised(rows) or n_bytes > rows.backend.budget:
@@ -347,7 +305,7 @@ def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, clock: Clock)
     if not exact and clock.bounded:  # nothing has shown how long the final fits would take
         return False
     n_ladders = n_members * _n_ladders(len(parts[0]), len(parts))
-    return clock.estimate(n, n_ladders) < clock.search_left
+    return clock.estimate(max(map(len, parts)), n_ladders) < clock.search_left
 
 
 def _minimised(rows: Rows) -> bool:
@@ -358,13 +316,6 @@ def _minimised(rows: Rows) -> bool:
     if divided and rows.y.shape[1] > settings.leaf_columns:
         return False
     return min(len(rows), rows.leaf_rows) <= settings.cholesky_rows
-
-
-def _expect(clock: Clock, rows: Rows, n_parts: int, n_members: int, n_others: int = 14) -> None:
-    """Announce the usual number of fits (members and others), if the log-loss is minimised."""
-    n_fits = n_members + n_others if _minimised(rows) else 0
-    n_rows = min(len(rows), rows.settings.penalty_rows)
-    clock.expect(LOG_LOSS, n_fits * _entries(n_rows, n_parts))
 
 
 def _n_ladders(n_rows: int, n_parts: int) -> float:

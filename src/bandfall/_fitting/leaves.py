@@ -1,114 +1,119 @@
-"""Training one leaf of a large table: its stop, its metric and its path."""
+"""Members of many rows: each leaf has its own stop, metric and path; all are joined to one path."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.logistic import ClassTarget, log_loss_target
-from bandfall._models.member import FittedLeaf, MetricKey
+from bandfall._fitting.logistic import ClassTarget, as_codes, log_loss_target
+from bandfall._fitting.paths import Fitted, train_path
+from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, scaled
-from bandfall._products import HOST, Backend
+from bandfall._products import HOST, resolve_backend
 from bandfall._search.candidates import Request, Trial, beyond
+from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.metrics import likely_roots
 from bandfall._search.parts import Part, run_parts
 from bandfall._search.rows import Encoded, Rows
-from bandfall._search.settings import Settings
 from bandfall._search.splits import shuffled_groups
-from bandfall._targets.losses import Judge, PowerLoss
-from bandfall._typing import Weights
-from bandfall.descent import Path
+from bandfall._search.trainer import parallel_map
+from bandfall._targets.losses import PowerLoss
+from bandfall.descent import Log, Path, Status
 from bandfall.descent._partition import Partition, partition_rows
+from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._path import column_means, column_norms
 from bandfall.descent._sum import KernelSum
+
+_CALLS_PER_THREAD = 4  # of workers, at a time: more workers may join
+_INTERRUPTED_ROWS = 200  # most rows of a leaf after an interrupt
 
 
 @dataclass(frozen=True)
-class Divided:
+class LeafRows:
     """The rows of a table or of one of its leaves, with everything that training needs."""
 
-    X: np.ndarray  # (n, d): in the coordinates of the metric
-    y: np.ndarray  # (n, k)
-    weights: Weights  # (n,)
+    rows: Rows  # the columns "leaf" are in the coordinates of the common metric
+    classes: ClassTarget | None
     numbers: np.ndarray  # (n,): row numbers in the whole table
     evidence: np.ndarray  # (n,) of bool: rows for scores and intervals, not trained on at first
-    # (n,) of bool: about a third of the other rows, for choosing stop and metric.
-    judging: np.ndarray
+    judging: np.ndarray  # (n,) of bool: one in three other rows, for choosing stop and metric
     again: bool  # whether leaves are trained again, with the evidence
     variance: float  # of y over all rows, summed over targets
-    mixes: bool  # whether the metric may mix columns
-    judge: Judge
-    classes: ClassTarget | None = None
-    backend: Backend = HOST
-    settings: Settings = field(default_factory=Settings)
 
     @classmethod
-    def of(cls, part: Part, trial: Trial, X: np.ndarray) -> Divided:
-        """The training rows of a part, scaled, for the leaves of a trial."""
-        rows, y = part.rows, part.rows.y[part.train]
-        evidence, judging = held_out_rows(rows)
+    def of(cls, part: Part, X: np.ndarray) -> LeafRows:
+        """All training rows of a part."""
+        train, whole = part.train, part.rows
+        evidence, judging = held_out_rows(whole)
         return cls(
-            X,
-            y,
-            None if rows.weights is None else rows.weights[part.train],
-            np.arange(len(part)),
-            evidence[part.train],
-            judging[part.train],
-            len(rows) < rows.settings.again_rows,
-            float(y.var(axis=0).sum()),
-            trial.candidate.kernel.geometry.rotates,
-            PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes
-            None if rows.strata is None else log_loss_target(rows, part.train),
-            rows.backend,
-            rows.settings,
+            replace(
+                whole,
+                views={"leaf": Encoded(X)},
+                y=whole.y[train],
+                groups=np.arange(len(train)),
+                weights=part.train_weights,
+                strata=None,
+            ),
+            None if whole.strata is None else log_loss_target(whole, train),
+            np.arange(len(train)),
+            evidence[train],
+            judging[train],
+            len(whole) < whole.settings.again_rows,
+            float(whole.y[train].var(axis=0).sum()),
         )
 
     def __len__(self) -> int:
-        return len(self.X)
+        return len(self.rows)
 
-    def leaves(self, leaf_rows: int) -> tuple[Partition, list[np.ndarray]]:
-        """The partition, and the indices of the rows of each leaf."""
-        partition = partition_rows(self.X, leaf_rows, axes=not self.mixes)
-        return partition, partition.rows_of_leaves(self.X)
+    @property
+    def X(self) -> np.ndarray:
+        """Rows in the coordinates of the common metric, (n, d)."""
+        return self.rows.views["leaf"].Z
 
-    def take(self, rows: np.ndarray) -> Divided:
+    def in_metric(self, root: np.ndarray | None) -> Rows:
+        """The rows in a metric of their own."""
+        if root is None:
+            return self.rows
+        return replace(self.rows, views={"leaf": Encoded(scaled(self.X, root))})
+
+    def take(self, some: np.ndarray) -> LeafRows:
         """Some of the rows."""
-        weights = None if self.weights is None else self.weights[rows]
-        classes = self.classes
+        rows, classes = self.rows, self.classes
+        weights = None if rows.weights is None else rows.weights[some]
         if classes is not None:
-            classes = replace(classes, labels=classes.labels[rows], weights=weights)
+            classes = replace(classes, labels=classes.labels[some], weights=weights)
         return replace(
             self,
-            X=self.X[rows],
-            y=self.y[rows],
-            weights=weights,
-            numbers=self.numbers[rows],
-            evidence=self.evidence[rows],
-            judging=self.judging[rows],
+            rows=replace(
+                rows,
+                views={"leaf": Encoded(self.X[some])},
+                y=rows.y[some],
+                groups=np.arange(len(some)),
+                weights=weights,
+            ),
             classes=classes,
-        )
-
-    def rows(self, X: np.ndarray) -> Rows:
-        """`Rows` with these targets and the columns X, for training a path."""
-        return Rows(
-            {"leaf": Encoded(X)},
-            self.y,
-            np.arange(len(X)),
-            self.weights,
-            self.backend,
-            settings=self.settings,
+            numbers=self.numbers[some],
+            evidence=self.evidence[some],
+            judging=self.judging[some],
         )
 
 
-# Trains a path on the rows of a leaf, in any coordinates X, up to the stop of a trial.
-Fit: TypeAlias = Callable[[Divided, np.ndarray, Trial], Path]
+class TrainedLeaf(NamedTuple):
+    """A leaf after training."""
+
+    numbers: np.ndarray  # row numbers of its training rows
+    root: np.ndarray | None  # the leaf's own metric, applied after the one that all leaves share
+    path: Path  # over rows scaled by both
+    held_out: np.ndarray  # row numbers of its evidence
+    predictions: np.ndarray  # (len(held_out), k): for the evidence, by a path over the other rows
 
 
 def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """`Divided.evidence` and `Divided.judging`; deterministic, and groups stay together."""
+    """`LeafRows.evidence` and `LeafRows.judging`; deterministic, and groups stay together."""
     settings = rows.settings
     fewest = min(len(rows) // 6, settings.few_evidence)
     n_evidence = max(len(rows) // settings.evidence, fewest)
@@ -119,111 +124,217 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         border = -(-len(order) * n_evidence // len(rows))
         evidence[order[:border]] = True
         judging[order[border : border + (len(order) - border) // settings.judging]] = True
-        return evidence[rows.groups], judging[rows.groups]
-    evidence[order[:: -(-len(rows) // n_evidence)]] = True
-    judging[order[~evidence[order]][:: settings.judging]] = True
+    else:
+        evidence[order[:: -(-len(rows) // n_evidence)]] = True
+        judging[order[~evidence[order]][:: settings.judging]] = True
     return evidence[rows.groups], judging[rows.groups]
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """A path over most rows of a leaf, at the stop that predicts the other rows best."""
+def fit_leaves(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitted:
+    """Fit a member to the training rows of a part, leaf by leaf, on workers if possible.
 
-    model: KernelSum
-    scale: np.ndarray
-    stop: float
-    loss: float
-    predictions: np.ndarray
-
-
-def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
-    """Choose stop and metric with some of the rows, train on all, and predict the evidence.
-
-    A leaf has about the same noise as the whole table but a smaller variance, so the training R²
-    of the `trial` is converted. One more round of the metric, and scales by likelihood, are kept
-    if they lower the loss.
+    After the clock, the remaining leaves are trained on some of their rows. After an interrupt,
+    they are trained on very few rows, and the path has the status INTERRUPTED.
     """
+    rows = part.rows
+    everything = LeafRows.of(part, scaled(part.columns(trial.candidate.encoding)[0], root))
+    axes = not trial.candidate.kernel.geometry.rotates
+    partition = partition_rows(everything.X, rows.leaf_rows, axes=axes)
+    leaves = partition.rows_of_leaves(everything.X)
+    entries = PATH * rows.final_share(len(part)) * len(part) ** 2
+    entries /= sum(len(numbers) ** 2 for numbers in leaves)
+    after_an_interrupt = clock.interrupted  # leaves are then trained to the end
+    helpers = rows.backend.helpers(LeafTrainer(rows.backend.budget))
+
+    def interrupted() -> bool:
+        return clock.interrupted and not after_an_interrupt
+
+    def one(numbers: np.ndarray) -> TrainedLeaf:
+        share = entries * len(numbers) ** 2
+        if clock.left <= 0.0:
+            discarded = interrupted()
+            most = _INTERRUPTED_ROWS if discarded else rows.settings.smallest_leaf
+            if len(numbers) > most and not discarded:
+                clock.skip(f"some leaves were trained on at most {most:,} of their rows")
+            numbers = numbers[:: -(-len(numbers) // most)]
+        with clock.task(FINAL_FITS, share):
+            leaf = everything.take(numbers)
+            if helpers is None:
+                return train_leaf(leaf, trial, interrupted)
+            leaf = replace(leaf, rows=replace(leaf.rows, backend=HOST))
+            return helpers.call([("leaf", (leaf, trial))])[0]
+
+    try:
+        n_jobs = None if helpers is None else _CALLS_PER_THREAD * max(1, len(helpers.threads()))
+        trained = parallel_map(
+            one, leaves, n_rows=max(map(len, leaves)), n_jobs=n_jobs, stop=clock.end
+        )
+    finally:
+        if helpers is not None:
+            helpers.close()
+    held_out = held_out_predictions(partition, everything.X, trained)
+    return Fitted(root, joined(everything, partition, trained, trial), held_out)
+
+
+class LeafTrainer:
+    """Trains leaves on a worker; each call brings its own rows."""
+
+    def __init__(self, budget: int):
+        self.budget = budget
+
+    def leaf(self, leaf: LeafRows, trial: Trial) -> TrainedLeaf:
+        """Train one leaf."""
+        backend = resolve_backend("auto", self.budget, len(leaf))
+        return train_leaf(replace(leaf, rows=replace(leaf.rows, backend=backend)), trial)
+
+
+def train_leaf(
+    leaf: LeafRows, trial: Trial, interrupted: Callable[[], bool] = lambda: False
+) -> TrainedLeaf:
+    """Choose stop and metric with some of the rows, train on all, and predict the evidence."""
+
+    def path_over(some: LeafRows) -> Path:
+        Z, numbers = some.in_metric(root).views["leaf"].Z, np.arange(len(some))
+        one = np.ones(Z.shape[1])
+        return train_path(some.rows, numbers, Z, one, trial, some.classes, lambda _: interrupted())
+
     aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
     train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
     trial, root = _chosen(train, _in_leaf(train, trial))
-    X, X_new = train.X, new.X
-    if root is not None:
-        X, X_new = scaled(X, root), scaled(X_new, root)
-    path = fit(train, X, trial)
-    predictions = path.evaluate(X_new.astype(path.X.dtype), backend=leaf.backend)
+    path = path_over(train)
+    X_new = new.in_metric(root).views["leaf"].Z.astype(path.X.dtype)
+    predictions = path.evaluate(X_new, backend=leaf.rows.backend)
     if leaf.again and len(new):
-        train = leaf
-        path = fit(leaf, leaf.X if root is None else scaled(leaf.X, root), trial)
-    return FittedLeaf(train.numbers, root, path, new.numbers, predictions)
+        train, path = leaf, path_over(leaf)
+    return TrainedLeaf(train.numbers, root, path, new.numbers, predictions)
 
 
-def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
-    """The trial with the stop of the leaf, and the leaf's own metric if it lowers the loss."""
+def _in_leaf(leaf: LeafRows, trial: Trial) -> Trial:
+    """The trial with stop and score converted to the variance of the leaf.
+
+    A leaf has about the same noise as the whole table but a smaller variance.
+    """
+    own, most = leaf.rows.y.var(axis=0).sum(), leaf.rows.settings.max_r2
+    growth = float(leaf.variance / own) if own > 0 else 1.0
+    r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
+    stop = min(max(1.0 - (1.0 - r2) * growth, 1e-3), most)
+    score = max(1.0 - (1.0 - trial.score) * growth, 0.0)
+    return replace(trial, max_r2=stop, train_r2=stop, score=score)
+
+
+def _chosen(leaf: LeafRows, trial: Trial) -> tuple[Trial, np.ndarray | None]:
+    """The trial with the stop of the leaf, and the leaf's own metric if it lowers the loss.
+
+    One more round of slopes is tried, and then scales by likelihood along its directions.
+    """
     if trial.candidate.width:  # one stage, whose metric comes from log-odds
         return trial, None
-    judging, y = leaf.judging, leaf.y
+    judging, y, settings = leaf.judging, leaf.rows.y, leaf.rows.settings
     n_fewer = min(np.count_nonzero(judging), np.count_nonzero(~judging))
-    if n_fewer < leaf.settings.fewest_judging or not np.ptp(y, axis=0).any():
+    if n_fewer < settings.fewest_judging or not np.ptp(y, axis=0).any():
         return trial, None
-    best, root = _judged(leaf, leaf.X, trial), None
-    few_columns = 1 < leaf.X.shape[1] <= leaf.settings.likelihood_columns
-    for learned_by in (_slopes, _likelihood) if few_columns else (_slopes,):
-        learned = learned_by(leaf, best, root)
-        other = _judged(leaf, scaled(leaf.X, learned), trial)
-        if other.loss < best.loss:
+    mixes, backend = trial.candidate.kernel.geometry.rotates, leaf.rows.backend
+    best, root = _judged(leaf, None, trial), None
+    ones = np.ones(leaf.X.shape[1])
+    with backend.threads(len(leaf)):
+        model, scale = best.model, best.part.scale
+        learned = learned_root(model, scale, ones, diagonal=not mixes, backend=backend)
+    if (other := _judged(leaf, learned, trial)).loss < best.loss:
+        best, root = other, learned
+    if 1 < len(ones) <= settings.likelihood_columns:
+        part = Part(leaf.rows, np.flatnonzero(~judging), np.arange(0))
+        key = MetricKey("leaf", mixes, 0)
+        (learned,) = likely_roots([part], (ones if root is None else root,), key)
+        if (other := _judged(leaf, learned, trial)).loss < best.loss:
             best, root = other, learned
     errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
     score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
     return replace(trial, max_r2=best.stop, train_r2=best.stop, score=score), root
 
 
-def _slopes(leaf: Divided, best: _Judged, root: np.ndarray | None) -> np.ndarray:
-    """The root after a round of slopes in the common metric."""
-    assert root is None
-    with leaf.backend.threads(len(leaf)):
-        return learned_root(
-            best.model,
-            best.scale,
-            np.ones(leaf.X.shape[1]),
-            diagonal=not leaf.mixes,
-            backend=leaf.backend,
-        )
+class _Judged(NamedTuple):
+    """A path over most rows of a leaf, at the stop that predicts the other rows best."""
+
+    part: Part
+    model: KernelSum
+    stop: float
+    loss: float
+    predictions: np.ndarray
 
 
-def _likelihood(leaf: Divided, _: _Judged, root: np.ndarray | None) -> np.ndarray:
-    """The root with scales by marginal likelihood along its directions."""
-    part = Part(leaf.rows(leaf.X), np.flatnonzero(~leaf.judging), np.arange(0))
-    root = np.ones(leaf.X.shape[1]) if root is None else root
-    return likely_roots([part], (root,), MetricKey("leaf", leaf.mixes, 0))[0]
-
-
-def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
-    """The trial with stop and score converted to the variance of the leaf."""
-    own = leaf.y.var(axis=0).sum()
-    growth = float(leaf.variance / own) if own > 0 else 1.0
-    r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
-    stop = min(max(1.0 - (1.0 - r2) * growth, 1e-3), leaf.settings.max_r2)
-    return replace(
-        trial, max_r2=stop, train_r2=stop, score=max(1.0 - (1.0 - trial.score) * growth, 0.0)
-    )
-
-
-def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
+def _judged(leaf: LeafRows, root: np.ndarray | None, trial: Trial) -> _Judged:
     """Train on most rows of a leaf while predictions for the others improve."""
-    judging = leaf.judging
-    part = Part(leaf.rows(X), np.flatnonzero(~judging), np.flatnonzero(judging))
-    candidate = trial.candidate
-    settings = leaf.settings
+    rows, judging, candidate = leaf.in_metric(root), leaf.judging, trial.candidate
+    part = Part(rows, np.flatnonzero(~judging), np.flatnonzero(judging))
+    settings, X = rows.settings, rows.views["leaf"].Z
     limit = min(settings.max_r2, max(settings.farthest, beyond(trial, settings)))
     request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], limit)
-    (outcome,) = run_parts([part], request, [np.ones(X.shape[1])], leaf.judge)
+    judge = PowerLoss() if leaf.classes is None else PowerLoss(2.0)  # proper for shares of classes
+    (outcome,) = run_parts([part], request, [np.ones(X.shape[1])], judge)
     losses = np.average(outcome.losses[:, :, 0], axis=1, weights=part.evidence)
     best = int(np.argmin(losses))
     bandwidths, coefficients = outcome.ladder.until(0, best)
     return _Judged(
+        part,
         KernelSum(X[part.train], candidate.kernel, bandwidths, coefficients, part.offset),
-        part.scale,
         float(np.clip(outcome.ladder.r2[best, 0], 1e-3, settings.max_r2)),
         float(losses[best]),
         outcome.predictions[best][:, 0],
     )
+
+
+def held_out_predictions(
+    partition: Partition, X: np.ndarray, leaves: Sequence[TrainedLeaf]
+) -> np.ndarray:
+    """Predictions of leaves for their held-out rows, (n, k); NaN for other rows."""
+    total, known = np.zeros((len(X), leaves[0].predictions.shape[1])), np.zeros(len(X))
+    for leaf, rows, shares in partition.shares(X):
+        own = leaves[leaf]
+        inside = np.isin(rows, own.held_out, assume_unique=True)
+        places = np.searchsorted(own.held_out, rows[inside])
+        total[rows[inside]] += shares[inside, None] * own.predictions[places]
+        known[rows[inside]] += shares[inside]
+    complete = known > 0.999  # total weight of the leaves
+    return np.where(complete[:, None], total / np.where(complete, known, 1.0)[:, None], np.nan)
+
+
+def joined(
+    everything: LeafRows, partition: Partition, leaves: Sequence[TrainedLeaf], trial: Trial
+) -> Path:
+    """One path of all leaves."""
+    X, y, weights = everything.X, everything.rows.y, everything.rows.weights
+    residual = np.zeros(y.shape)
+    for leaf, rows, shares in partition.shares(X):
+        own = leaves[leaf]
+        numbers = np.concatenate([own.numbers, own.held_out])
+        codes = as_codes(own.predictions, trial, everything.classes)
+        missed = np.concatenate([own.path.residual, y[own.held_out] - codes])
+        order = np.argsort(numbers, kind="stable")  # of duplicates, trained rows come first
+        known = np.isin(rows, numbers, assume_unique=True)  # rounding may add rows at a border
+        found = order[np.searchsorted(numbers, rows[known], sorter=order)]
+        residual[rows[known]] += shares[known, None] * missed[found]
+    models = [Leaf(leaf.path.undivided, leaf.root) for leaf in leaves]
+    model = PartitionedSum(X, partition, tuple(models))
+    paths = [leaf.path for leaf in leaves]
+    statuses = [path.status for path in paths]
+    worst = max(
+        statuses, key=lambda one: (one is Status.INTERRUPTED, statuses.count(one), one.value)
+    )
+    spans = np.full(len(model), np.nan)
+    path = Path(
+        model=model,
+        starts=spans,
+        durations=spans,
+        step_sizes=np.zeros(len(model)),
+        scale=column_norms(y, column_means(y, weights), weights),
+        residual=residual.astype(X.dtype),
+        log=Log(*np.zeros((5, 0))),
+        time=max(path.time for path in paths),
+        r2=0.0,
+        status=worst,
+        bandwidth=float(np.median([path.bandwidth for path in paths])),
+        weights=weights,
+        y=y.astype(X.dtype),
+        n_products=sum(path.n_products for path in paths),
+    )
+    return replace(path, r2=path.r2_of(path.residual))

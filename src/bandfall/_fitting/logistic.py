@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -67,10 +67,6 @@ class ClassTarget:
     def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Log-probabilities for outputs (n, k), shape (n, c)."""
         return PLAIN.log_probabilities(all_columns(outputs, len(self.prior)), self.prior)
-
-    def codes(self, outputs: np.ndarray) -> np.ndarray:
-        """Convert log-odds (n, k) to codes p − π, shape (n, k)."""
-        return LogLoss(self.prior).codes(outputs)
 
     def loss(self, outputs: np.ndarray) -> tuple[float, np.ndarray]:
         """−Σ w log p of the true classes, and its gradient in the outputs, shape (n, k)."""
@@ -135,59 +131,45 @@ def fit_logistic(
 
     L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, in which the gradient of J is −(y − p) + penalty · α
     and the Hessian is W K + penalty, where W is the curvature of the loss in the outputs. The
-    first estimate is the inverse with one weight per row for all classes.
+    first estimate is the inverse with one weight per row for all classes. Every vector a comes with
+    its image Ka, (2, n, k), so that sums need no new product.
     """
     alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
-    outputs = _image(K, alpha)
-    loss, residual = target.loss(outputs)
-    value = loss + 0.5 * penalty * float(np.vdot(alpha, outputs))
-    gradient = _Pair(residual, _image(K, residual)) + _Pair(alpha, outputs) * penalty
-    steps: deque[tuple[_Pair, _Pair]] = deque(maxlen=_MEMORY)
+    point = np.stack([alpha, _image(K, alpha)])
+    loss, residual = target.loss(point[1])
+    value = loss + 0.5 * penalty * _dot(point, point)
+    gradient = np.stack([residual, _image(K, residual)]) + penalty * point
+    steps: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=_MEMORY)
     for number in range(_MAX_STEPS):
         if number % _RENEWED == 0:
-            inverse = _inverse_hessian(K, target.curvatures(outputs), penalty)
+            inverse = _inverse_hessian(K, target.curvatures(point[1]), penalty)
             steps.clear()
-        direction = _times_inverse_hessian(gradient, steps, inverse) * -1.0
-        slope = gradient.dot(direction)
+        direction = -_times_inverse_hessian(gradient, steps, inverse)
+        slope = _dot(gradient, direction)
         if not slope < -_ENOUGH * value:
             break
-        along = penalty * _Pair(alpha, outputs).dot(direction)
-        across = penalty * direction.dot(direction)
-        quadratic = 0.5 * penalty * float(np.vdot(alpha, outputs))
         size = 1.0
         for _ in range(_MAX_HALVINGS):
-            loss, residual = target.loss(outputs + size * direction.image)
-            new = loss + quadratic + size * along + 0.5 * size**2 * across
-            if new <= value + _SUFFICIENT * size * slope:
+            new = point + size * direction
+            loss, residual = target.loss(new[1])
+            new_value = loss + 0.5 * penalty * _dot(new, new)
+            if new_value <= value + _SUFFICIENT * size * slope:
                 break
             size *= 0.5
         else:
             break
-        value = new
-        step, before = direction * size, gradient
-        alpha, outputs = alpha + step.vector, outputs + step.image
-        gradient = _Pair(residual, _image(K, residual)) + _Pair(alpha, outputs) * penalty
-        change = gradient + before * -1.0
-        if step.dot(change) > 0.0:
+        step, before = new - point, gradient
+        point, value = new, new_value
+        gradient = np.stack([residual, _image(K, residual)]) + penalty * point
+        change = gradient - before
+        if _dot(step, change) > 0.0:
             steps.append((step, change))
-    return alpha
+    return point[0]
 
 
-class _Pair(NamedTuple):
-    """A vector and its image under K, each (n, k), so that sums need no new product."""
-
-    vector: np.ndarray
-    image: np.ndarray
-
-    def __add__(self, other: _Pair) -> _Pair:  # type: ignore[override]
-        return _Pair(self.vector + other.vector, self.image + other.image)
-
-    def __mul__(self, factor: float) -> _Pair:  # type: ignore[override]
-        return _Pair(factor * self.vector, factor * self.image)
-
-    def dot(self, other: _Pair) -> float:
-        """⟨a, b⟩ = aᵀKb."""
-        return float(np.vdot(self.image, other.vector))
+def _dot(pair: np.ndarray, other: np.ndarray) -> float:
+    """⟨a, b⟩ = aᵀKb."""
+    return float(np.vdot(pair[1], other[0]))
 
 
 def _image(K: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -197,7 +179,7 @@ def _image(K: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 def _inverse_hessian(
     K: np.ndarray, curvatures: np.ndarray, penalty: float
-) -> Callable[[_Pair], _Pair]:
+) -> Callable[[np.ndarray], np.ndarray]:
     """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty.
 
     Its image under K is W^-½ B⁻¹ W^½ K v. In float32 this is not accurate enough, so the image
@@ -207,64 +189,55 @@ def _inverse_hessian(
     roots = np.sqrt(curvatures)[:, None]
     exact = K.dtype == np.float64
     rounding = _ROUNDING if exact else _ROUNDING_32
-    factor, shift = _cholesky(K, roots.astype(K.dtype), penalty, rounding)
-
-    def product(pair: _Pair) -> _Pair:
-        right = (roots * pair.image).astype(K.dtype, copy=False)
-        inside = linalg.cho_solve((factor, True), right, overwrite_b=True, check_finite=False)
-        vector = (pair.vector - roots * inside) / shift
-        return _Pair(vector, inside / roots if exact else _image(K, vector))
-
-    return product
-
-
-def _cholesky(
-    K: np.ndarray, roots: np.ndarray, penalty: float, rounding: float
-) -> tuple[np.ndarray, float]:
-    """The lower factor of W^½ K W^½ + shift, and the shift: at least the penalty."""
     while True:
-        B = K * roots
-        B *= roots[:, 0]
-        scale = np.trace(B) / len(K) if K.dtype == np.float64 else B.sum(axis=1).max()
+        B = K * roots.astype(K.dtype)
+        B *= roots[:, 0].astype(K.dtype)
+        scale = np.trace(B) / len(K) if exact else B.sum(axis=1).max()
         shift = penalty + rounding * float(scale)
         B.flat[:: len(K) + 1] += shift
         try:
-            factor, _ = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+            factor = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+            break
         except linalg.LinAlgError:
             if rounding > len(K):  # rounding is not the reason
                 raise
             rounding *= 10.0
-        else:
-            return factor, shift
+
+    def product(pair: np.ndarray) -> np.ndarray:
+        right = (roots * pair[1]).astype(K.dtype, copy=False)
+        inside = linalg.cho_solve(factor, right, overwrite_b=True, check_finite=False)
+        vector = (pair[0] - roots * inside) / shift
+        return np.stack([vector, inside / roots if exact else _image(K, vector)])
+
+    return product
 
 
 def _times_inverse_hessian(
-    gradient: _Pair,
-    steps: deque[tuple[_Pair, _Pair]],
-    inverse: Callable[[_Pair], _Pair],
-) -> _Pair:
+    gradient: np.ndarray,
+    steps: deque[tuple[np.ndarray, np.ndarray]],
+    inverse: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
     """The two loops of L-BFGS (Nocedal and Wright, 2006, Algorithm 7.4), in ⟨a, b⟩ = aᵀKb."""
     pair, shares = gradient, []
     for step, change in reversed(steps):
-        scale = 1.0 / step.dot(change)
-        shares.append((scale, scale * step.dot(pair)))
-        pair = pair + change * -shares[-1][1]
+        scale = 1.0 / _dot(step, change)
+        shares.append((scale, scale * _dot(step, pair)))
+        pair = pair - shares[-1][1] * change
     pair = inverse(pair)
     for (step, change), (scale, share) in zip(steps, reversed(shares), strict=True):
-        pair = pair + step * (share - scale * change.dot(pair))
+        pair = pair + (share - scale * _dot(change, pair)) * step
     return pair
 
 
 def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
     """The path with coefficients that minimise J in its own kernel.
 
-    Its stages keep the spans of training that K is made of, but it cannot be trained further. Its
-    residual is that of the probabilities.
+    Its stages keep the spans of training that K is made of; its residual is that of probabilities.
     """
     K = path_kernel(path, dtype=np.float64 if len(path.X) <= Settings.exact_rows else np.float32)
     alpha = fit_logistic(K, target, penalty)
     truth = class_codes(target.labels, target.prior)
-    residual = (truth - target.codes(_image(K, alpha))).astype(path.residual.dtype)
+    residual = (truth - LogLoss(target.prior).codes(_image(K, alpha))).astype(path.residual.dtype)
     return _ended(
         path,
         coefficients=(path.durations[:, None, None] * alpha).astype(path.coefficients.dtype),
@@ -291,7 +264,7 @@ def as_codes(outputs: np.ndarray, trial: Trial, target: ClassTarget | None) -> n
     """Outputs of a trial as codes of classes, (m, k)."""
     if trial.temperature:
         return outputs * trial.temperature
-    return outputs if target is None or not trial.log_odds else target.codes(outputs)
+    return LogLoss(target.prior).codes(outputs) if target and trial.log_odds else outputs
 
 
 def _ended(path: Path, **changes: Any) -> Path:

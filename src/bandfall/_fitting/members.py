@@ -8,15 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.leaf_fits import (
-    Fitted,
-    fit_leaves,
-    with_evidence,
-)
-from bandfall._fitting.logistic import in_its_loss, log_loss_target
-from bandfall._fitting.paths import fit_member_path, needs_digits, stop_of
+from bandfall._fitting.leaves import fit_leaves
+from bandfall._fitting.logistic import log_loss_target
+from bandfall._fitting.paths import Fitted, stop_of, train_path
 from bandfall._models.member import Candidate, Member
-from bandfall._models.metric import scaled
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
@@ -25,8 +20,7 @@ from bandfall._search.pace import path_seconds
 from bandfall._search.parts import Part
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
-from bandfall._search.trainer import WorkerParts
-from bandfall.descent import Path, Status
+from bandfall.descent import Status
 
 
 def default_choice(n_rows: int) -> Tuned:
@@ -39,24 +33,24 @@ def default_choice(n_rows: int) -> Tuned:
 def fit_members(rows: Rows, tuned: Tuned, clock: Clock | None = None) -> tuple[list[Member], Tuned]:
     """Fit the chosen models to all rows; return them and the (possibly reduced) choice.
 
-    Metrics are those of the search. If time is short, the lightest members are left out of the
-    average; if even the heaviest takes too long, it is fitted to fewer rows. After Ctrl-C, the
-    model consists of the finished members or, if there are none, of the heaviest, fitted to so
-    few rows that it takes seconds.
+    If time is short, the lightest members are left out of the average; if even the heaviest takes
+    too long, it is fitted to fewer rows. After Ctrl-C, the model consists of the finished members
+    or, if there are none, of the heaviest, fitted to so few rows that it takes seconds.
     """
     clock = clock or Clock()
     plan = _planned(rows, tuned, clock)
-    rows, everything = plan.rows, Part(plan.rows, plan.train, np.arange(0))
+    rows, part = plan.rows, Part(plan.rows, plan.train, np.arange(0))
     trials = [trial for trial, _ in tuned.members[: plan.n_members]]
-    n_ladders = PATH * rows.final_share(len(everything))
-    clock.expect(FINAL_FITS, n_ladders * len(trials) * len(everything) ** 2)
-    fitted = _fitted_on_workers(rows, everything, tuned, trials)
-    for trial in trials if not fitted else []:
+    n_ladders = PATH * rows.final_share(len(part))
+    clock.expect(FINAL_FITS, n_ladders * len(trials) * len(part) ** 2)
+    fitted: dict[Trial, Fitted] = {}
+    for trial in trials:
         if fitted and clock.over:
             break
+        key = trial.candidate.metric
+        (root,) = roots_of({key: (tuned.roots[key],)} if key.learned else {}, key, [part])
         try:
-            root = root_of(tuned, everything, trial)
-            one = _fit_member(everything, trial, root, clock)
+            one = _fit_member(part, trial, root, clock)
         except KeyboardInterrupt:
             clock.press()
             if fitted:
@@ -66,16 +60,26 @@ def fit_members(rows: Rows, tuned: Tuned, clock: Clock | None = None) -> tuple[l
             goal = stop_of(trial, rows.settings)
             clock.skip(f"a model was trained to R² {one.path.r2:.4f} instead of {goal:.4f}")
         fitted[trial] = one
-    return members_of(fitted, tuned, everything, clock)
+    return _members_of(fitted, tuned, part, clock)
 
 
-def members_of(
+def _fit_member(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitted:
+    """The path over the training rows of a part."""
+    rows, timed = part.rows, clock.bounded and not clock.interrupted
+    if len(part) > rows.leaf_rows:
+        return fit_leaves(part, trial, root, clock)
+    watcher = (lambda _: clock.left <= -rows.settings.grace) if timed else None
+    Z, _ = part.columns(trial.candidate.encoding)
+    classes = log_loss_target(rows, part.train) if trial.log_odds else None
+    with clock.task(FINAL_FITS, PATH * len(part) ** 2):
+        path = train_path(rows, part.train, Z, root, trial, classes, watcher)
+    return Fitted(root, path)
+
+
+def _members_of(
     fitted: Mapping[Trial, Fitted], tuned: Tuned, part: Part, clock: Clock
 ) -> tuple[list[Member], Tuned]:
-    """The fitted members and the choice, with new weights if some members are missing.
-
-    Held-out rows of leaves become the evidence.
-    """
+    """The fitted members and the choice, with new weights if some members are missing."""
     n_left = len(tuned.members) - len(fitted)
     if n_left:
         clock.skip(f"{n_left} of {len(tuned.members)} models were left out of the average")
@@ -94,6 +98,21 @@ def members_of(
     return members, with_evidence(tuned, part, held_out)
 
 
+def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None]) -> Tuned:
+    """Replace the evidence by held-out rows of all leaves, if all members have leaves.
+
+    The search trains paths on a sample of the rows; leaves are trained on all rows but the
+    evidence. `held_out` has the `Fitted.held_out` of each member.
+    """
+    predictions = np.zeros((len(part), part.rows.y.shape[1]))
+    for (_, weight), own in zip(tuned.members, held_out, strict=True):
+        predictions += np.nan if own is None else weight * own
+    known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
+    if not len(known) or len(known) < min(len(tuned.held_out), part.rows.settings.fewest_judging):
+        return tuned
+    return replace(tuned, held_out=part.train[known], predictions=predictions[known])
+
+
 class _Plan(NamedTuple):
     """Final fits that there is time for."""
 
@@ -105,9 +124,8 @@ class _Plan(NamedTuple):
 def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> _Plan:
     """Plan the final fits: smaller leaves, then fewer members, then fewer rows if time is short."""
     settings, n, n_members = rows.settings, len(rows), len(tuned.members)
-    everything = np.arange(n)
     if not clock.bounded:
-        return _Plan(rows, everything, n_members)
+        return _Plan(rows, np.arange(n), n_members)
     if clock.interrupted:  # fitting this many takes seconds
         return _Plan(rows, _some_rows(rows, min(n, settings.probed_rows), 0.0, clock), 1)
     n_probed = min(n, settings.quick_rows)
@@ -138,54 +156,3 @@ def _some_rows(rows: Rows, n: int, seconds: float, clock: Clock) -> np.ndarray:
         return np.arange(n)
     clock.skip(f"trained on {n:,} of {len(rows):,} rows", seconds)
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
-
-
-def _fitted_on_workers(
-    rows: Rows, part: Part, tuned: Tuned, trials: Sequence[Trial]
-) -> dict[Trial, Fitted]:
-    """Members of these trials, trained in parallel, one per worker.
-
-    Empty without workers, or if dividing leaves or products is faster.
-    """
-    if len(part) > min(rows.settings.divided_rows, rows.leaf_rows):
-        return {}
-    helpers = rows.backend.helpers(WorkerParts([part]))
-    if helpers is None:
-        return {}
-    try:
-        calls = [("run", (_fit_alone, (trial, root_of(tuned, part, trial)))) for trial in trials]
-        return dict(zip(trials, helpers.call(calls), strict=True))
-    finally:
-        helpers.close()
-
-
-def _fit_alone(parts: Sequence[Part], trial: Trial, root: np.ndarray) -> Fitted:
-    """Train one member on a worker."""
-    return _fit_member(parts[0], trial, root, Clock())
-
-
-def root_of(tuned: Tuned, part: Part, trial: Trial) -> np.ndarray:
-    """The metric of a chosen trial; ones if none was learned."""
-    key = trial.candidate.metric
-    known = {key: (tuned.roots[key],)} if key.learned else {}
-    return roots_of(known, key, [part])[0]
-
-
-def _fit_member(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitted:
-    """Metric and path over the training rows of a part."""
-    rows, timed = part.rows, clock.bounded and not clock.interrupted
-
-    def fit(X: np.ndarray) -> Path:
-        watcher = (lambda _: clock.left <= -rows.settings.grace) if timed else None
-        return fit_member_path(rows, part.train, X, trial, watcher)
-
-    Z, _ = part.columns(trial.candidate.encoding)
-    if len(part) > rows.leaf_rows:
-        return fit_leaves(part, trial, Z, root, clock)
-    with clock.task(FINAL_FITS, PATH * len(part) ** 2):
-        path = fit(scaled(Z, root))
-        if needs_digits(path, trial, rows.settings):
-            path = fit(scaled(Z.astype(np.float64), root))
-    if trial.log_odds:
-        path = in_its_loss(path, trial, log_loss_target(rows, part.train))
-    return Fitted(root, path)

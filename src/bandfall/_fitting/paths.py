@@ -1,12 +1,15 @@
-"""Training the path of a trial: its stop and its accuracy."""
+"""Training the path of a trial on all rows: its stop, its accuracy and its loss."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
+from bandfall._fitting.logistic import ClassTarget, in_its_loss
 from bandfall._models.member import Candidate
+from bandfall._models.metric import scaled
 from bandfall._products import operator_over
 from bandfall._search.candidates import Trial
 from bandfall._search.rows import Rows
@@ -14,6 +17,30 @@ from bandfall._search.settings import Settings
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._front import Watcher
 from bandfall.descent._schedules import Constant, MinimumSpeed
+
+
+class Fitted(NamedTuple):
+    """Metric and path of a member, and predictions (n, k) of its leaves for held-out rows."""
+
+    root: np.ndarray
+    path: Path
+    held_out: np.ndarray | None = None
+
+
+def train_path(
+    rows: Rows,
+    train: np.ndarray,
+    Z: np.ndarray,
+    root: np.ndarray,
+    trial: Trial,
+    classes: ClassTarget | None,
+    watcher: Watcher | None,
+) -> Path:
+    """The path of a trial over encoded rows Z in a metric, in float64 if needed, in its loss."""
+    path = fit_member_path(rows, train, scaled(Z, root), trial, watcher)
+    if needs_digits(path, trial, rows.settings):
+        path = fit_member_path(rows, train, scaled(Z.astype(np.float64), root), trial, watcher)
+    return in_its_loss(path, trial, classes)
 
 
 def stop_of(trial: Trial, settings: Settings) -> float:
@@ -71,20 +98,16 @@ def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidat
 def needs_digits(path: Path, trial: Trial, settings: Settings) -> bool:
     """Whether a path should be trained again in float64.
 
-    Rounding has ended its training, or would add to its error. Logistic regression with a wide
-    kernel and a small penalty has larger coefficients than its path, so it always is.
+    Rounding has ended its training, or would add to its error: slow paths have large coefficients.
+    Logistic regression with a wide kernel and a small penalty has larger ones than its path.
     """
     if path.X.dtype != np.float32:
         return False
     if trial.candidate.width > 0.0 or path.status is Status.ROUNDING:
         return True
-    return _rounding(path) > settings.rounded * _error(trial)
-
-
-def _rounding(path: Path) -> float:
-    """Bound on the rounding error of predictions; slow paths have large coefficients."""
     product_error = 1e-6  # relative, of float32 products on any device
-    return product_error * float(np.linalg.norm(path.coefficients.astype(np.float64)))
+    rounding = product_error * float(np.linalg.norm(path.coefficients.astype(np.float64)))
+    return rounding > settings.rounded * _error(trial)
 
 
 def _error(trial: Trial) -> float:

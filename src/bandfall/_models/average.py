@@ -27,28 +27,14 @@ Columns = Mapping[str, np.ndarray]  # encoded rows, by name of the encoding
 
 @dataclass(frozen=True, eq=False)
 class Average(Generic[Kind]):
-    """A weighted sum of members; each member is a path with its own encoding and metric.
+    """A weighted sum of members; each member is a path with its own encoding and metric."""
 
-    Attributes
-    ----------
-    members : tuple of Member
-        Heaviest first; the weights sum to one.
-    encoders : dict of str to TableEncoder
-        The encoders that members use, by name of the encoding.
-    target : Target
-        Turns outputs (m, k) into answers.
-    n_rows : int
-        Number of training rows with a positive weight. Members were trained on fewer if there was
-        no time for all of them.
-    novelty_scale : float
-        99 % of rows like the training rows are within this distance of one, in the metric of the
-        `plainest` member.
-    """
-
-    members: tuple[Member, ...]
-    encoders: Mapping[str, TableEncoder]
-    target: Kind
+    members: tuple[Member, ...]  # heaviest first; the weights sum to one
+    encoders: Mapping[str, TableEncoder]  # those of the members, by name of the encoding
+    target: Kind  # turns outputs (m, k) into answers
+    # Training rows with a positive weight. With a time limit, members may be trained on fewer.
     n_rows: int
+    # 99 % of rows like the training rows are this near to one, in the metric of the `plainest`.
     novelty_scale: float = 1.0
 
     def __post_init__(self) -> None:
@@ -57,23 +43,17 @@ class Average(Generic[Kind]):
         schemas = [encoder.schema for encoder in self.encoders.values()]
         if len({str((schema.names, schema.readings)) for schema in schemas}) > 1:
             raise ValueError("the names or kinds of columns differ between encoders")
-        for member in self.members:
-            self._check_columns(member)
         if abs(math.fsum(member.weight for member in self.members) - 1.0) > _ROUNDING:
             raise ValueError("the weights of the members do not sum to one")
         if {member.candidate.encoding for member in self.members} != set(self.encoders):
             raise ValueError("the encoders do not fit the members")
+        for member in self.members:
+            if self.encoders[member.candidate.encoding].width != member.path.X.shape[1]:
+                raise ValueError("the columns of an encoder do not fit the path of a member")
+            shapes = ShapeChecker(k=self.target.n_columns)  # n may differ between members
+            shapes("the residual of a member", member.path.residual, "n k")
         check_number("n_rows", self.n_rows, 1)
         check_number("novelty_scale", self.novelty_scale, 1e-300, 1e300)
-
-    def _check_columns(self, member: Member) -> None:
-        encoder = self.encoders.get(member.candidate.encoding)
-        if encoder is None:
-            raise ValueError(f"a member has no encoder named {member.candidate.encoding!r}")
-        if encoder.width != member.path.X.shape[1]:
-            raise ValueError("the columns of an encoder do not fit the path of a member")
-        shapes = ShapeChecker(k=self.target.n_columns)  # n may differ between members
-        shapes("the residual of a member", member.path.residual, "n k")
 
     def __len__(self) -> int:
         """Largest number of training rows of a member."""
@@ -118,14 +98,11 @@ class Average(Generic[Kind]):
 
     def evaluate(self, columns: Columns, *, backend: Backend = HOST) -> np.ndarray:
         """Outputs at encoded rows, (m, k) in float64."""
-        outputs = [
-            member.weight
-            * member.path.evaluate(self.rows_of(member, columns), backend=backend).astype(
-                np.float64
-            )
-            for member in self.members
-        ]
-        return np.sum(outputs, axis=0)
+        total = np.zeros((len(next(iter(columns.values()))), self.target.n_columns))
+        for member in self.members:
+            outputs = member.path.evaluate(self.rows_of(member, columns), backend=backend)
+            total += member.weight * outputs.astype(np.float64)
+        return total
 
     def staged(self, columns: Columns, *, backend: Backend = HOST) -> Iterator[np.ndarray]:
         """Outputs after every stage; the member with the most stages sets the pace."""
@@ -193,5 +170,5 @@ class Average(Generic[Kind]):
 
     def with_paths(self, change: Callable[[Path], Path]) -> Average[Kind]:
         """A copy in which `change` was applied to every member's path."""
-        members = [replace(member, path=change(member.path)) for member in self.members]
-        return replace(self, members=tuple(members))
+        members = tuple(replace(member, path=change(member.path)) for member in self.members)
+        return replace(self, members=members)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_number, check_positions
+from bandfall._checks import ShapeChecker, check_choice, check_number, check_positions
 from bandfall._models.average import Average, Columns
 from bandfall._products import HOST, Backend
 from bandfall._targets import Numbers
@@ -35,18 +35,10 @@ _WORSE = 1.1  # ratio of errors by which a model must be worse than the models b
 def conformal_quantile(
     scores: np.ndarray, levels: np.ndarray, weights: Weights = None
 ) -> np.ndarray:
-    """Upper bounds on a new score that hold with probability `level` or more, shape (c, k).
+    """Upper bounds on a new score (m, k) that hold with probability `level` or more, shape (c, k).
 
     The smallest score q with Σ_{scores ≤ q} w ≥ level · (Σ w + 1): the new row has weight one. It
-    is ∞ if there are too few rows for the level. Scores have shape (m, k), weights (m,) (one by
-    default), and levels, in [0, 1], (c,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.arange(1.0, 10.0)[:, None]
-    >>> conformal_quantile(scores, np.array([0.5, 0.9, 0.95])).ravel()
-    array([ 5.,  9., inf])
+    is ∞ if there are too few rows for the level.
     """
     weights = np.ones(len(scores)) if weights is None else weights
     order = np.argsort(scores, axis=0)
@@ -101,9 +93,7 @@ class Sizes:
     coordinates: np.ndarray  # (m, d): of the held-out rows
     errors: np.ndarray  # (m, k): in standard deviations of the target
     weights: np.ndarray  # (m,)
-    # (m,): numbers of the rows, or of their groups; rows with the same number never judge each
-    # other.
-    rows: np.ndarray
+    rows: np.ndarray  # (m,): numbers of rows or groups; those of one number never judge each other
 
     @property
     def overall(self) -> np.ndarray:
@@ -117,20 +107,22 @@ class Sizes:
 
     def at(self, coordinates: np.ndarray, bandwidth: float) -> np.ndarray:
         """s at new rows, shape (m_new, k); computed in float32, which is precise enough."""
-        sums = self.as_sum([bandwidth], np.float32).evaluate(coordinates)
-        return self._quotient(sums.astype(np.float64))
+        sums = self.as_sum([bandwidth], np.float32).evaluate(coordinates).astype(np.float64)
+        return smoothed(sums[:, :-1], sums[:, -1:], self.overall)
 
     def left_out(self, bandwidths: np.ndarray) -> np.ndarray:
         """s at each held-out row, without that row, shape (len(bandwidths), m, k)."""
-        sums = self.as_sum(bandwidths).evaluate_staged(self.coordinates)
-        sums = np.diff(sums, axis=0, prepend=0.0)
+        total = self.as_sum(bandwidths)
+        sums = np.diff(total.evaluate_staged(self.coordinates), axis=0, prepend=0.0)
         own = np.zeros((self.rows.max() + 1, sums.shape[2]))
-        np.add.at(own, self.rows, self._terms)
-        return np.stack([self._quotient(np.maximum(part - own[self.rows], 0.0)) for part in sums])
+        np.add.at(own, self.rows, total.coefficients[0])
+        sums = np.maximum(sums - own[self.rows], 0.0)
+        return smoothed(sums[..., :-1], sums[..., -1:], self.overall)
 
     def as_sum(self, bandwidths: Values, dtype: type[np.floating] = np.float64) -> KernelSum:
         """Outputs Σ_i w_i k |e_i| for every target and Σ_i w_i k; one stage per bandwidth."""
-        terms = self._terms.astype(dtype)
+        each = np.column_stack([np.abs(self.errors), np.ones(len(self.errors))])
+        terms = (self.weights[:, None] * each).astype(dtype)
         return KernelSum(
             self.coordinates,
             get_kernel("gaussian"),
@@ -138,16 +130,6 @@ class Sizes:
             np.broadcast_to(terms, (len(bandwidths), *terms.shape)),
             np.zeros(terms.shape[1], dtype),
         )
-
-    @property
-    def _terms(self) -> np.ndarray:
-        """w |e| and w of every row, shape (m, k + 1)."""
-        return self.weights[:, None] * np.column_stack(
-            [np.abs(self.errors), np.ones(len(self.errors))]
-        )
-
-    def _quotient(self, sums: np.ndarray) -> np.ndarray:
-        return smoothed(sums[:, :-1], sums[:, -1:], self.overall)
 
 
 class Calibration(NamedTuple):
@@ -167,8 +149,7 @@ def smoothed(above: Array, below: Array, overall: np.ndarray) -> Array:
 def widened(sizes: Array, novelty: Array) -> Array:
     """Sizes (m, k) of errors, enlarged for rows of novelty (m, 1) unlike the training rows.
 
-    They grow in proportion to the novelty, up to a standard deviation of the target, which is the
-    error of predicting the mean.
+    They grow up to a standard deviation of the target, which is the error of predicting the mean.
     """
     return np.minimum(sizes * np.maximum(novelty, 1.0), np.maximum(sizes, 1.0))
 
@@ -176,11 +157,9 @@ def widened(sizes: Array, novelty: Array) -> Array:
 def at_least(errors: np.ndarray, residual: np.ndarray) -> np.ndarray:
     """Held-out errors (m, k), raised to the residual (m, k) of the final model if it is worse.
 
-    A model's errors at its own training rows are usually smaller than those at new rows. If half or
-    nine tenths of the rows lie within larger errors in training than held out, the final model
-    differs from those that predicted the held-out rows: a smooth target stopped earlier, or levels
-    of a category that most rows share with others. Its errors at new rows are then at least those
-    in training.
+    If half or nine tenths of the rows lie within larger errors in training than held out, the final
+    model differs from those that predicted the held-out rows. Its errors at new rows are then at
+    least those in training.
     """
     known, own = np.abs(errors), np.abs(residual)
     shares = (0.5, 0.9)
@@ -191,8 +170,7 @@ def at_least(errors: np.ndarray, residual: np.ndarray) -> np.ndarray:
 def calibrate(candidates: dict[str, Sizes], errors: np.ndarray, novelty: np.ndarray) -> Calibration:
     """The sizes whose intervals score best on the held-out rows; constant sizes unless others win.
 
-    `candidates` maps names of coordinates to sizes with the same errors and weights. `errors`
-    (m, k) are those of a new model, `novelty` (m,) is that of the held-out rows.
+    `errors` (m, k) are those of a new model, `novelty` (m,) is that of the held-out rows.
     """
     first, novelty = next(iter(candidates.values())), novelty[:, None]
     weights = first.weights
@@ -204,9 +182,8 @@ def calibrate(candidates: dict[str, Sizes], errors: np.ndarray, novelty: np.ndar
         return best
     for name, candidate in candidates.items():
         bandwidths = candidate.bandwidths()
-        if not len(bandwidths):
-            continue
-        for bandwidth, sizes in zip(bandwidths, candidate.left_out(bandwidths), strict=True):
+        smooth = candidate.left_out(bandwidths) if len(bandwidths) else ()
+        for bandwidth, sizes in zip(bandwidths, smooth, strict=True):
             sizes = widened(np.where(first.overall > 0, sizes, 1.0), novelty)
             gain = 1.0 - _mean_score(errors, sizes, weights) / reference
             if gain > max(best.gain, _WORTH):
@@ -254,14 +231,12 @@ class Intervals:
         shapes("predictions", self.predictions, wanted, allowed="any")
         shapes("residuals", self.residuals, wanted)
         shapes("weights", self.weights, "m")
-        if np.any(self.weights <= 0):
-            raise ValueError("weights must be positive")
-        if self.method not in METHODS:
-            raise ValueError(f"method={self.method!r} is unknown")
+        check_choice("method", self.method, *METHODS)
         check_number("bandwidth", self.bandwidth, 0.0, 1e300)
         check_number("gain", self.gain, -1e300, 1.0)
-        if self.method != "constant" and not (self.bandwidth > 0 and len(self.rows)):
-            raise ValueError("smoothed sizes need rows and a bandwidth")
+        smooth = self.method != "constant"
+        if np.any(self.weights <= 0) or (smooth and not (self.bandwidth > 0 and len(self.rows))):
+            raise ValueError("intervals need positive weights, and smoothed sizes a bandwidth")
 
     @classmethod
     def learned(
@@ -292,15 +267,13 @@ class Intervals:
             return found
         # Rows of a group resemble each other: they must not judge each other.
         groups = groups[held_out]
-        candidates = {
-            name: replace(sizes, rows=groups) for name, sizes in found._candidates(average).items()
-        }
+        candidates = found._candidates(average)
+        candidates = {name: replace(sizes, rows=groups) for name, sizes in candidates.items()}
         if average.residual is not None:
             errors = at_least(errors, average.residual[held_out])
         novelty = average.novelty_among(held_out, backend=backend)
         method, bandwidth, sizes, gain = calibrate(candidates, errors, novelty)
-        scores = errors / sizes
-        return replace(found, scores=scores, method=method, bandwidth=bandwidth, gain=gain)
+        return replace(found, scores=errors / sizes, method=method, bandwidth=bandwidth, gain=gain)
 
     @property
     def n_rows(self) -> int:
@@ -327,10 +300,17 @@ class Intervals:
     ) -> np.ndarray:
         """Quantiles at encoded rows: the shape of predictions plus a last axis of size c."""
         outputs = average.evaluate(columns, backend=backend)
-        sizes = self._sizes(average, outputs, columns, backend)
+        overall, smoother = self.size_rule(average)
+        sizes = np.broadcast_to(overall, outputs.shape)
+        if smoother is not None:
+            along = self.method == "prediction"
+            places = outputs if along else average.rows_of(average.heaviest, columns)
+            sizes = smoother.at(places, self.bandwidth)
+        novelty = average.novelty(columns, backend=backend)[:, None]
+        sizes = widened(np.where(overall > 0, sizes, 1.0), novelty)
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.where(offsets.T == 0, 0.0, sizes[..., None] * offsets.T)
-        values = average.target.quantile(np.moveaxis(outputs[..., None] + steps, -1, 0))
+        values = average.target.answer(np.moveaxis(outputs[..., None] + steps, -1, 0))
         return np.moveaxis(values, 0, -1)
 
     def size_rule(self, average: Average[Numbers]) -> tuple[np.ndarray, Sizes | None]:
@@ -339,24 +319,11 @@ class Intervals:
         overall = candidates["prediction"].overall if len(self.rows) else np.ones(1)
         return overall, candidates.get(self.method)
 
-    def _sizes(
-        self, average: Average[Numbers], outputs: np.ndarray, columns: Columns, backend: Backend
-    ) -> np.ndarray:
-        """Expected sizes of errors at new rows, larger if these are novel, shape (m, k)."""
-        overall, smoother = self.size_rule(average)
-        sizes = np.broadcast_to(overall, outputs.shape)
-        if smoother is not None:
-            along = self.method == "prediction"
-            places = outputs if along else average.rows_of(average.heaviest, columns)
-            sizes = smoother.at(places, self.bandwidth)
-        sizes = np.where(overall > 0, sizes, 1.0)
-        novelty = average.novelty(columns, backend=backend)
-        return widened(sizes, novelty[:, None])
-
     def _candidates(self, average: Average[Numbers]) -> dict[str, Sizes]:
         target = average.target
         outputs = target.outputs(self.predictions)
-        rest = (target.errors(self.predictions, self.residuals), self._shares, self.rows)
+        errors = self.residuals.reshape(outputs.shape) / target.scale
+        rest = (errors, self._shares, self.rows)
         candidates = {"prediction": Sizes(outputs, *rest)}
         if average.complete:
             candidates["metric"] = Sizes(average.heaviest.path.X[self.rows], *rest)

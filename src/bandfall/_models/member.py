@@ -1,4 +1,4 @@
-"""The members of an average, how each is configured, and the leaves of large ones."""
+"""The members of an average, and how each is configured."""
 
 from __future__ import annotations
 
@@ -113,15 +113,3 @@ class Member:
             f"{one.n_rounds + one.log_rounds} rounds of the metric{likelihood}, {one.kernel}, "
             f"{how}{loss}>"
         )
-
-
-@dataclass(frozen=True)
-class FittedLeaf:
-    """A trained leaf."""
-
-    numbers: np.ndarray  # row numbers of its training rows
-    # (d, d) or (d,): the leaf's own metric, applied after the one that all leaves share.
-    root: np.ndarray | None
-    path: Path  # over rows scaled by both
-    held_out: np.ndarray  # row numbers of its evidence
-    predictions: np.ndarray  # (len(held_out), k): for the evidence, by a path over the other rows

@@ -41,11 +41,11 @@ def learned_root(
     backend: Backend = HOST,
     ended: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
-    """The next root, from gradients of a model at its centres; see `metric_root`.
+    """The next root, from gradients of a model in coordinates scaled by `root`; see `metric_root`.
 
-    The model is in coordinates scaled by `root`, and `scale` (k,) are norms of the targets. If
-    `diagonal`, features are scaled one by one: for kernels whose norm depends on the axes. Once
-    `ended` returns True, the rows evaluated so far are used.
+    `scale` (k,) are norms of the targets. If `diagonal`, features are scaled one by one: for
+    kernels whose norm depends on the axes. Once `ended` returns True, the rows evaluated so far
+    are used.
     """
     X, n_rows = model.X, len(model.X)
     if diagonal or _one_by_one(X.shape[1], n_rows):  # d² products would be computed for d of them
@@ -141,13 +141,7 @@ def _one_by_one(n_features: int, n_rows: int | None) -> bool:
 
 
 def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
-    """Root of the mean metric, its largest eigenvalue 1.
-
-    Examples
-    --------
-    >>> mean_root([np.array([1.0, 0.0]), np.array([1.0, 1.0])]).round(2)
-    array([1.  , 0.71])
-    """
+    """Root of the mean metric, its largest eigenvalue 1."""
     squares = [root**2 if root.ndim == 1 else root @ root for root in roots]
     return _root_of(np.mean(squares, axis=0), 0.0)
 

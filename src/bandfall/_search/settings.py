@@ -145,7 +145,6 @@ class Settings:
     judging: int = 3  # one in three other rows chooses; with half, training stops too early
     fewest_judging: int = 50  # rows for a choice in a leaf, or that replace those of the search
     farthest: float = 0.9  # stops of a leaf go up to this R² at least, or to `beyond`
-    divided_rows: int = 20_000  # with more rows, workers share products rather than members
 
     # Log-loss of classes ----------------------------------------------------------------------
     # Maximum numbers of rows for the log-loss, in all and in one leaf: a larger Cholesky factor

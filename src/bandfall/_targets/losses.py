@@ -20,11 +20,10 @@ _LIGHTEST = 1e-30  # relative to the heaviest row; smaller weights would underfl
 
 
 class Judge(Protocol):
-    """Computes losses of predictions."""
+    """Judges predictions (m, ..., k)."""
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Losses of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
-        ...
+        """Losses for targets (m, ..., k), shape (m, ...)."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +60,7 @@ def mean_r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) 
 
 
 def evidence_weights(weights: np.ndarray) -> np.ndarray:
-    """Weights of rows as evidence: no row counts for more than a tenth of all.
-
-    Otherwise one very heavy row could decide alone.
-
-    Examples
-    --------
-    >>> evidence_weights(np.append(np.ones(90), 1e8))[-1]
-    np.float64(10.0)
-    """
+    """Weights of rows as evidence: no row counts for more than a tenth of all."""
     share = max(_LARGEST_SHARE, _FEWEST / len(weights))
     rising = np.sort(weights)
     sums, bound = np.cumsum(rising), np.inf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
@@ -67,12 +66,12 @@ class Numbers:
 
     @classmethod
     def plain(cls, n_columns: int = 1, ndim: int = 1, dtype: DTypeLike = np.float64) -> Self:
-        """A target without scaling: outputs are predictions."""
+        """A target without scaling."""
         return cls(np.zeros(n_columns), np.ones(n_columns), ndim, np.dtype(dtype))
 
     @classmethod
     def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
-        """Read y: a target that is not fitted yet, and the values of all rows, (n,) or (n, k)."""
+        """A target that is not fitted yet, and the values of all rows, (n,) or (n, k)."""
         y = _checked(y)
         values = y.reshape(len(y), -1)
         return cls.plain(values.shape[1], y.ndim), values
@@ -107,8 +106,7 @@ class Numbers:
     ) -> tuple[Self, float]:
         """A target calibrated on held-out rows, and the score there; NaN without rows.
 
-        Outputs and codes have shape (m, k), weights (m,). A row may occur more than once;
-        `n_rows` is the number of distinct rows. `log_odds` says what the outputs of classes are.
+        A row may occur more than once; `n_rows` is the number of distinct rows.
         """
         return self, mean_r2(outputs, codes, weights) if n_rows else np.nan
 
@@ -120,16 +118,6 @@ class Numbers:
         """The inverse of `answer`: outputs (m, k) in float64."""
         values = predictions.reshape(-1, self.n_columns).astype(np.float64)
         return (values - self.offset) / self.scale
-
-    quantile = answer  # for outputs that are quantiles
-
-    def slopes(self, outputs: Callable[[], np.ndarray]) -> np.ndarray:
-        """Derivatives of predictions by outputs, (k,) or (m, k); calls `outputs` only if needed."""
-        return self.scale
-
-    def errors(self, predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Convert residuals at predictions to errors of outputs (m, k)."""
-        return residuals.reshape(-1, self.n_columns) / self.scale
 
     def residuals(self, outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Residuals in the units and the shape of y, for outputs and codes (m, k)."""
@@ -169,7 +157,7 @@ class Numbers:
         return f"{self.measure} {decimals(self.score(loss), 4)}"
 
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
-        """Answers as ONNX nodes, and properties of the graph."""
+        """ONNX nodes with answers, and properties of the graph."""
         return [self.onnx_quantile(graph, "prediction", outputs)], {}
 
     def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:
@@ -181,10 +169,7 @@ class Numbers:
 
 
 def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
-    """Dtype of the features, or float64 if that dtype would round the target's variation away.
-
-    float32 numbers around 1.7e9 are 128 apart, and there are none beyond 3.4e38.
-    """
+    """Dtype of the features, or float64 if that dtype would round the target's variation away."""
     largest = np.abs(y).max(axis=0)
     shares = y / np.where(largest > 0, largest, 1.0)  # sums of huge values would overflow
     spread = np.abs(shares - column_means(shares)).mean(axis=0)
@@ -219,16 +204,16 @@ def _standard_units(y: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.nda
 def _checked(y: ArrayLike) -> np.ndarray:
     """y in float64, (n,) or (n, k); raises ValueError unless all are finite numbers."""
     given = np.asarray(y)
-    if given.dtype.kind in "mM":
-        raise ValueError(
-            "y holds dates or durations, but a target must be a number, such as a number of days"
-        )
     if given.dtype.kind == "c":
         raise ValueError("Complex data not supported: y must hold real numbers")
     try:
+        if given.dtype.kind in "mM":
+            raise TypeError
         given = given.astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ValueError("y must hold numbers; for classes, use BandfallClassifier") from None
+        raise ValueError(
+            "y must hold numbers, such as a number of days; for classes, use BandfallClassifier"
+        ) from None
     values: np.ndarray = check_array(given, ensure_2d=False, input_name="y")
     check_variation(values, len(values) * float(np.finfo(np.float64).tiny), np.float64)
     return values

@@ -11,7 +11,6 @@ from bandfall._typing import ArrayLike, Weights
 
 LEAST = 1e-15  # probabilities are raised to this, so that the log-loss stays finite
 N_BINS = 10
-MAX_NAMED = 5  # classes listed in a message
 
 Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
 
@@ -42,23 +41,15 @@ def positions(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
 
 
 def unseen_words(y: ArrayLike, classes: np.ndarray, rows: str = "rows") -> str:
-    """A message about `rows` whose class did not occur in training; "" if there are none.
-
-    Examples
-    --------
-    >>> print(unseen_words(["a", "c"], np.array(["a", "b"])).partition(":")[0])
-    1 of 2 rows is of a class without training rows ('c')
-    """
+    """A message about `rows` whose class did not occur in training; "" if there are none."""
     y = np.asarray(y)
     strange = y[positions(y, classes) < 0]
     if not len(strange):
         return ""
-    names = sorted({str(one) for one in strange})
-    listed = ", ".join(map(repr, names[:MAX_NAMED])) + (", …" if len(names) > MAX_NAMED else "")
-    verb = "is" if len(strange) == 1 else "are"
-    which = "a class" if len(names) == 1 else "classes"
+    names = sorted({repr(str(one)) for one in strange})
+    listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
     share = f"{len(strange):,} of {len(y):,} {rows}"
-    few = f"{share} {verb} of {which} without training rows ({listed})"
+    few = f"{share} are of a class without training rows ({listed})"
     if len(strange) == len(y):
         return f"{few}: the accuracy is 0, and the other scores are not defined"
     return f"{few}: wrong in the accuracy, and left out of the other scores"
@@ -79,11 +70,6 @@ def score_classes(probabilities: np.ndarray, labels: np.ndarray, weights: Weight
     - "auc": area under the ROC curve; with more than two classes, the mean of one against the rest
     - "accuracy": share of rows whose class is the most probable one; unknown classes are wrong
     - "calibration_error": mean of |confidence − accuracy| over ten bins of confidence
-
-    Examples
-    --------
-    >>> score_classes(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 1]))["accuracy"]
-    1.0
     """
     weights = np.ones(len(labels)) if weights is None else weights
     right = probabilities.argmax(axis=1) == labels

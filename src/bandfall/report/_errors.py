@@ -14,6 +14,7 @@ from bandfall.report._layout import (
     diagonal,
     figure,
     grid,
+    narrow,
     section,
     shares_chart,
     table,
@@ -87,7 +88,7 @@ def _calibration(findings: Findings) -> str:
         f"is {error}.",
     )
     return section(
-        "calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", grid(body)
+        "calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", narrow(body)
     )
 
 
@@ -160,4 +161,4 @@ def interval_section(findings: Findings, target: str) -> str:
         "Do intervals contain as many rows as promised?",
         "On the dashed line they do; the band is what chance allows with this number of rows.",
     )
-    return section("intervals", "How sure it is", text, grid(promises))
+    return section("intervals", "How sure it is", text, narrow(promises))

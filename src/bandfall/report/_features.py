@@ -18,6 +18,7 @@ from bandfall.report._layout import (
     grid,
     json_script,
     key,
+    narrow,
     section,
     table,
 )
@@ -78,7 +79,7 @@ def importance_section(findings: Findings) -> str:
         f"Mean and standard deviation over {N_REPEATS} shuffles of {rows} rows. Features that "
         f"contain the same information share their importance.{rest}",
     )
-    return section("features", "Which features matter", "", f'<div class="narrow">{body}</div>')
+    return section("features", "Which features matter", "", narrow(body))
 
 
 def slice_section(findings: Findings, target: str) -> tuple[str, str]:

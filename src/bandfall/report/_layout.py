@@ -51,6 +51,11 @@ def grid(*figures: str, columns: int = 2) -> str:
     return f'<div class="grid{columns}">{"".join(figures)}</div>'
 
 
+def narrow(body: str) -> str:
+    """One figure, not as wide as the page."""
+    return f'<div class="narrow">{body}</div>'
+
+
 def diagonal(x: str, y: str, *values: Values) -> Chart:
     """A chart of y against x with a dashed diagonal; from 0 to 1 if no values are given."""
     around = Axis.around("", *values) if values else Axis("", 0.0, 1.0)

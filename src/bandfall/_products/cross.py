@@ -13,7 +13,6 @@ from bandfall._threads import (
     n_threads,
     row_blocks,
     rows_within,
-    scratch,
 )
 from bandfall._typing import Array, Values
 from bandfall.kernels._kernel import Kernel, vanishing_bandwidth
@@ -48,7 +47,7 @@ def cross_product(
     blocks = _BlockPlan(X_new, X, kernel, loops.dtype, budget, n_stages, loops=loops)
     weights = loops.weights(coefficients)
     # Compiled loops store no block, so that their sums do not depend on the budget.
-    parts = [slice(0, len(X))] if isinstance(loops, CompiledLoops) else blocks.columns()
+    parts = [slice(0, len(X))] if isinstance(loops, CompiledLoops) else blocks.columns
 
     def accumulate(rows: slice) -> None:
         for columns in parts:
@@ -79,8 +78,7 @@ class CrossOperator:
             distances = np.empty((len(X_new), len(X)), X.dtype)
 
             def measure(rows: slice) -> None:
-                for columns in blocks.columns():
-                    distances[rows, columns] = blocks.distances(rows, columns)
+                blocks.loops.distances(blocks.new[rows], slice(0, len(X)), distances[rows])
 
             for_each_block(measure, len(X_new), blocks.rows, blocks.parallel)
             evaluate = evaluate_with(blocks.loops, blocks.parallel)
@@ -129,7 +127,7 @@ def cross_gradient(
     blocks = _BlockPlan(X_new, X, kernel, dtype, part, n_stages)
 
     def accumulate(rows: slice) -> None:
-        for columns in blocks.columns():
+        for columns in blocks.columns:
             out[rows] += blocks.loops.gradient(blocks.new[rows], columns, bandwidths, coefficients)
 
     for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel)
@@ -161,7 +159,6 @@ class _BlockPlan:
     ):
         X_new = np.asarray(X_new)
         check_columns(X_new, X)
-        self._n, self._dtype = len(X), dtype
         n_entries = len(X_new) * len(X) * n_stages
         self.parallel = n_entries > 1 << 22  # with fewer, one thread is faster
         if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
@@ -171,15 +168,6 @@ class _BlockPlan:
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = rows_within(budget, n_threads() * 40)
         self.entries = min(CACHE_ENTRIES, entries)
-        self._columns = min(self._n, entries, 1 << 14)
-        self.rows = rows_within(self.entries, self._columns)
-
-    def columns(self) -> list[slice]:
-        return row_blocks(self._n, self._columns)
-
-    def distances(self, rows: slice, columns: slice) -> np.ndarray:
-        """Distances of some new rows to some training rows; the next call overwrites the buffer."""
-        shape = (len(self.new[rows]), columns.stop - columns.start)
-        return self.loops.distances(
-            self.new[rows], columns, scratch("distances", shape, self._dtype)
-        )
+        n_columns = min(len(X), entries, 1 << 14)
+        self.columns = row_blocks(len(X), n_columns)
+        self.rows = rows_within(self.entries, n_columns)

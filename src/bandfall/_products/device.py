@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -92,11 +93,9 @@ def _n_gpus() -> int:
 def has_driver() -> bool:
     """Whether this machine has a GPU driver; a cheap check, while importing torch takes seconds."""
     for name in ("libcuda.so.1", "nvcuda.dll"):
-        try:
+        with suppress(OSError):
             ctypes.CDLL(name)
-        except OSError:
-            continue
-        return True
+            return True
     return os.path.exists("/dev/kfd")  # AMD's
 
 

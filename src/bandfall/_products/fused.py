@@ -43,10 +43,12 @@ class Launch:
     max_registers: int | None = None
 
     @property
-    def options(self) -> dict[str, int]:
-        """Options of the compiler."""
+    def constants(self) -> dict[str, int]:
+        """Compile-time constants and options of the compiler."""
+        sizes = {"BLOCK": _BLOCK, "ROWS": self.rows, "COLUMNS": self.columns}
         options = {"num_warps": 4, "num_stages": 1, "enable_fp_fusion": True}
-        return options if self.max_registers is None else options | {"maxnreg": self.max_registers}
+        registers = {} if self.max_registers is None else {"maxnreg": self.max_registers}
+        return sizes | options | registers
 
 
 class FusedRows:
@@ -141,8 +143,7 @@ class FusedProduct:
         largest = rows.points.new_empty(n_programs)
         _kernels().largest_distance[(n_programs,)](
             rows.points, largest, rows.n_blocks, tiles, rows.n_features,
-            P=self.form.p, HELD=_held(rows, 0), BLOCK=_BLOCK, ROWS=launch.rows,
-            COLUMNS=launch.columns, **launch.options,
+            P=self.form.p, HELD=_held(rows, 0), **launch.constants,
         )  # fmt: skip
         total = float(largest.max())
         root = math.sqrt(total) if self.form.p == 2.0 else total ** (1.0 / self.form.p)
@@ -243,8 +244,7 @@ class FusedCross:
         _kernels().cross_gradient[grid](
             new.points, new.stride, rows.points, rows.stride, values, values.new_tensor(scales),
             partial, len(scales), rows.n_blocks, blocks, rows.n_features,
-            **self.form.constants, BLOCK=_BLOCK, ROWS=launch.rows, COLUMNS=launch.columns,
-            **launch.options,
+            **self.form.constants, **launch.constants,
         )  # fmt: skip
         return partial.sum(0)[:, : new.n_rows].T
 
@@ -308,11 +308,8 @@ def _constants(
         "HELD": _held(rows, rows.depth),
         "DEPTH": rows.depth,
         "CHUNK": rows.chunk,
-        "BLOCK": _BLOCK,
-        "ROWS": launch.rows,
-        "COLUMNS": launch.columns,
         "OUTPUTS": n_outputs,
-        **launch.options,
+        **launch.constants,
     }
 
 

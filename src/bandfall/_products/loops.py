@@ -1,8 +1,7 @@
 """The inner loops: distances, profiles and gradients by blocks, and products of vectors.
 
-There are two implementations: `Loops` with NumPy, for any kernel and dtype, and `CompiledLoops`
-with numba, for the kernels of this package in float32. `loops_over` chooses the second if numba can
-be imported and there is enough work to justify compilation. Double precision always uses NumPy, so
+`Loops` with NumPy is for any kernel and dtype, `CompiledLoops` with numba for the built-in kernels
+in float32, if there is enough work to justify compilation. Double precision always uses NumPy, so
 small fits and the paper's figures are the same to the bit.
 """
 

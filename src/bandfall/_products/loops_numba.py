@@ -1,12 +1,8 @@
 """Compiled loops over rows, with numba: distances, profiles, sums and gradients.
 
-Importing this module imports numba, which takes most of a second, so `bandfall._products.loops`
-imports it only for enough work. Compiled code is cached on disk for later processes.
-
-Every inner loop runs over contiguous columns and contains only arithmetic, so that the compiler
-vectorises it. Rows are passed as rows, (m, d), and as columns, (d, n). Features are processed in
-pairs, so d is even (a feature of zeros changes no distance). No loop is parallel: callers
-distribute blocks of rows over their own threads.
+Inner loops run over contiguous columns and contain only arithmetic, which the compiler vectorises.
+Rows are passed as rows, (m, d), and as columns, (d, n); d is even (a feature of zeros changes no
+distance). No loop is parallel: callers distribute blocks of rows over their own threads.
 """
 
 from __future__ import annotations

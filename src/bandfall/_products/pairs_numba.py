@@ -1,7 +1,7 @@
 """Compiled loops over pairs of rows in memory, with numba.
 
 Products and Lanczos steps with a triangle of K, in float32; p-norms whose features have scales, in
-float64, from features as contiguous columns (d, n), once for each pair i > j.
+float64, from features as contiguous columns (d, n).
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """Fused kernel products for CUDA: distance, profile and sum in one pass, nothing n² stored.
 
-Triton cannot call array functions, so the formulas of `bandfall.kernels._profiles` and
-`bandfall.kernels._geometry` are repeated here, in `_profile`, `_slope`, `_to_p` and `_pull`; the
-tests compare them. P, the norm, and POWER, which turns a sum Σ|z_k|^P into the argument of a
-profile, are compile-time constants.
-
-Rows are padded to whole blocks with copies of a real row and weight zero: no masks. Points are
-stored block by block, ``points[block, feature, row in block]``. Sums Σ|z_k|^P come from
-differences, exact to rounding at any bandwidth, of features held in registers (HELD of them) or
-read one by one; or, for many features and P = 2, from tensor cores with operands split into two
-half-precision parts (DEPTH features, zeros added), where a tile in which that cancels is taken
-from differences.
+Formulas of `bandfall.kernels` are repeated here; tests compare them. Rows are padded to whole
+blocks with copies of a real row and weight zero, and stored as ``points[block, feature, row]``.
+Sums Σ|z_k|^P come from differences of features in registers (HELD of them) or read one by one; or,
+for many features and P = 2, from tensor cores with operands split into two half-precision parts
+(DEPTH features, zeros added), where a tile in which that cancels is taken from differences.
 """
 
 from __future__ import annotations

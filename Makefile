@@ -23,7 +23,7 @@ CORE_TESTS := kernels/test_kernel.py descent/test_schedules.py test_closed_form.
 .PHONY: demo test quick test-oldest test-latest coverage coverage-choices lint format docs docs-serve package sbom clean
 
 demo: $(VENV)/.demo
-	$(BIN)/python -m bandfall.demo --out out
+	$(BIN)/python -m bandfall.demo out
 
 test: $(VENV)/.test lint
 	$(PYTEST)

@@ -70,7 +70,7 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 2230,
+    "_cli": 2210,
     "_drawing": 389,
     "_estimators": 2750,
     "_explore": 312,
@@ -83,7 +83,7 @@ BUDGET = {
     "_search": 2183,
     "_targets": 825,
     "datasets": 735,
-    "demo": 670,
+    "demo": 575,
     "descent": 2356,
     "kernels": 743,
     "neural": 965,

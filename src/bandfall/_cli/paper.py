@@ -14,7 +14,15 @@ from rich.markup import escape
 from rich.text import Text
 
 from bandfall._cli.options import option
-from bandfall._cli.terminal import FAILURE, INTERRUPTED, Bar, fail, print_table, stdout
+from bandfall._cli.terminal import (
+    FAILURE,
+    INTERRUPTED,
+    Bar,
+    fail,
+    one_line_errors,
+    print_table,
+    stdout,
+)
 from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment, plain
 from bandfall._paper.registry import EXPERIMENTS, select
 from bandfall._paper.report import (
@@ -35,20 +43,17 @@ app = typer.Typer(
 DEFAULT_OUT = Path("out/paper")
 
 OutOption = Annotated[Path, option("--out", "FOLDER", "Folder for results, figures and tables.")]
-_NAMES = "figure1 … figure7, table1 … table6, or all."
 _DATA = "Folder with the real data [default: BANDFALL_DATA, the cache, or a download]."
+DataOption = Annotated[Path | None, option("--data", "FOLDER", _DATA, exists=True, file_okay=False)]
+_NAMES = "figure1 … figure7, table1 … table6, or all."
 _SETS = f"Run on these data sets only: {', '.join(DATASETS)}; repeatable [default: all]."
 _JOBS = "Parallel workers; 0 means one per core. Results do not depend on it."
-_HTML = "Page to write [default: OUT/report.html]."
 _MARKDOWN = "Also write Markdown, with images in a folder next to it."
 
 
 @app.command("list")
-def list_experiments(
-    data: Annotated[Path | None, option("--data", "FOLDER", _DATA)] = None,
-) -> None:
+def list_experiments(data: DataOption = None) -> None:
     """List the experiments, and what each of them needs."""
-    folder = _folder(data)
     lines = []
     for experiment in EXPERIMENTS.values():
         missing = missing_modules(experiment)
@@ -56,32 +61,30 @@ def list_experiments(
         needs += ["the real data sets"] * experiment.real_data
         lines.append([experiment.name, experiment.title, ", ".join(needs) or "nothing"])
     _print_table("The experiments", ["name", "what it shows", "needs"], lines)
-    rows = [[key, name, whereabouts(SOURCES[key], folder)] for key, name in DATASETS.items()]
+    rows = [[key, name, whereabouts(SOURCES[key], data)] for key, name in DATASETS.items()]
     _print_table("The real data sets", ["--sets", "name", "file"], rows)
 
 
 @app.command()
 def run(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=_NAMES)] = None,
-    data: Annotated[Path | None, option("--data", "FOLDER", _DATA)] = None,
+    data: DataOption = None,
     sets: Annotated[list[str] | None, option("--sets", "SET", _SETS)] = None,
     out: OutOption = DEFAULT_OUT,
-    jobs: Annotated[int, option("--jobs", "N", _JOBS)] = 0,
+    jobs: Annotated[int, option("--jobs", "N", _JOBS, min=0)] = 0,
     quick: Annotated[bool, option("--quick", "", "A tenth of the seeds; judges nothing.")] = False,
 ) -> None:
     """Run experiments, or continue a run that was stopped."""
     console = stdout(160)
     experiments = _chosen(names or [], console)
-    if jobs < 0:
-        fail(f"--jobs must be 0 or more; got {jobs}")
-    found, missing = Data(_folder(data), _sets(sets or [])), dict[str, str]()
+    found, missing = Data(data, _sets(sets or list(DATASETS))), dict[str, str]()
     if any(experiment.real_data for experiment in experiments):
         found, missing = found.available()
     runnable = [e for e in experiments if found.sets or not e.real_data]
     if not runnable:
         fail(next(iter(missing.values())))
     size = QUICK if quick else FULL
-    with _one_line_errors(out), Bar("paper") as bar:
+    with _one_line_errors(), Bar("paper") as bar:
         finished = run_experiments(
             runnable,
             data=found,
@@ -105,13 +108,12 @@ def run(
 @app.command()
 def report(
     out: OutOption = DEFAULT_OUT,
-    html: Annotated[Path | None, option("--html", "FILE", _HTML)] = None,
     markdown: Annotated[Path | None, option("--markdown", "FILE", _MARKDOWN)] = None,
 ) -> None:
     """Put all results on one page: published and reproduced numbers, claims, run times."""
     console = stdout(160)
-    page = html or out / "report.html"
-    with _one_line_errors(out):
+    page = out / "report.html"
+    with _one_line_errors():
         summaries = read_summaries(out, EXPERIMENTS)
         if not summaries:
             fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
@@ -123,19 +125,11 @@ def report(
             console.print(f"Wrote {escape(str(markdown))}")
 
 
-def _folder(data: Path | None) -> Path | None:
-    if data is not None and not data.is_dir():
-        fail(f"--data names '{data}', which is not a directory")
-    return data
-
-
 def _sets(names: list[str]) -> list[str]:
-    """Keys of data sets, from options that may hold several, separated by commas."""
-    keys = [key for name in names for key in name.replace(",", " ").split()]
-    unknown = [key for key in keys if key not in DATASETS]
-    if unknown:
-        fail(f"no data set is called {unknown[0]!r}; allowed: {', '.join(DATASETS)}")
-    return [key for key in DATASETS if key in keys or not keys]
+    """Keys of data sets, in the order of the paper."""
+    if unknown := set(names) - set(DATASETS):
+        fail(f"--sets {unknown.pop()} must be one of {', '.join(DATASETS)}")
+    return [key for key in DATASETS if key in names]
 
 
 def _chosen(names: list[str], console: Console) -> list[Experiment]:
@@ -178,20 +172,14 @@ def _print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]
 
 
 @contextmanager
-def _one_line_errors(out: Path) -> Iterator[None]:
+def _one_line_errors() -> Iterator[None]:
     """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
-    try:
-        yield
-    except SummaryError as error:
-        fail(str(error))
-    except TaskError as error:
-        fail(str(error), FAILURE)
-    except BrokenPipeError:  # standard output was closed by its reader, as with `| head`
-        raise
-    except OSError as error:
-        # Errors of a full disk, raised when a file is closed, have no file name.
-        taken = isinstance(error, FileExistsError)  # a file where a directory is needed
-        reason = "not a directory" if taken else error.strerror or str(error)
-        fail(f"'{error.filename or out}' cannot be used: {reason}")
-    except KeyboardInterrupt:
-        fail("stopped; finished work is kept: run the same command again to continue", INTERRUPTED)
+    with one_line_errors():
+        try:
+            yield
+        except SummaryError as error:
+            fail(str(error))
+        except TaskError as error:
+            fail(str(error), FAILURE)
+        except KeyboardInterrupt:
+            fail("stopped; the same command continues with the finished work kept", INTERRUPTED)

@@ -1,6 +1,6 @@
 """The demonstration ``make demo``: the paper in small, then the estimator built on it.
 
-    python -m bandfall.demo --out out
+    python -m bandfall.demo out
 
 Everything is included: a noisy sine, 1,000 rows each of two of the paper's tables, and towing tests
 of yacht hulls.
@@ -8,11 +8,10 @@ of yacht hulls.
 
 from __future__ import annotations
 
-import argparse
-import pathlib
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from joblib import Parallel, cpu_count, delayed, parallel_config
@@ -25,49 +24,36 @@ from bandfall.demo._yacht import load_yacht
 
 __all__ = ["load_yacht", "main"]
 
-Run = Callable[[str, Callable[..., Any], Sequence[tuple[object, ...]]], list[Any]]
 
-
-def main(argv: list[str] | None = None) -> int:
+def main(folder: Path) -> None:
     """Print the tables, write pictures and ``playground.html``, and print their paths."""
-    parser = argparse.ArgumentParser(prog="python -m bandfall.demo", description=__doc__)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out"), metavar="FOLDER")
-    folder = parser.parse_args(argv).out
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        parser.error("the pictures need matplotlib: pip install matplotlib")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"--out {folder}: {error.strerror}")
+    from bandfall.demo import _pictures as pictures
+
+    folder.mkdir(parents=True, exist_ok=True)
     # One core for each model, for a fair comparison of times.
     with parallel_config("loky", inner_max_num_threads=1):
-        parallel = Parallel(n_jobs=min(cpu_count(), 8))
-
-        def run(
-            message: str, function: Callable[..., Any], arguments: Sequence[tuple[object, ...]]
-        ) -> list[Any]:
-            print(f"  … {message}", file=sys.stderr, flush=True)
-            return list(parallel(delayed(function)(*each) for each in arguments))
-
-        show(folder, run)
-    return 0
-
-
-def show(folder: pathlib.Path, run: Run) -> None:
-    """All parts of the demonstration; `run` calls a function with each of many arguments."""
-    print(falling.table(run("Figure 1 in small", falling.scores, falling.DRAWS)))
-    print(small_tables.table(run("Table 2 in small", small_tables.scores, small_tables.SPLITS)))
-    results = run("yacht hulls and diabetes", yacht.score, yacht.cases())
+        print(falling.table(_run("Figure 1 in small", falling.scores, falling.DRAWS)))
+        print(
+            small_tables.table(_run("Table 2 in small", small_tables.scores, small_tables.SPLITS))
+        )
+        results = _run("yacht hulls and diabetes", yacht.score, yacht.cases())
     print(yacht.tables(results))
     print("  … pictures", file=sys.stderr, flush=True)
     sine = falling.sine()
-    falling.draw(sine, falling.fit_floors(sine)).savefig(folder / "falling.png")
-    yacht.draw(results).savefig(folder / "demo.png")
+    pictures.draw_falling(sine, falling.fit_floors(sine)).savefig(folder / "falling.png")
+    pictures.draw_yachts(results).savefig(folder / "demo.png")
     playground = folder / "playground.html"
     playground.write_text(render_playground(), encoding="utf-8")
     print(f"\nPictures: {folder / 'falling.png'} (the paper), {folder / 'demo.png'} (the yachts)")
     command = " (or type `bandfall explore`)" if find_spec("typer") else ""
     print(f"To watch a model learn, open {playground} in a browser{command}.")
     print("The whole paper: pip install '.[paper]', then `bandfall paper run figure1`, or all.")
+
+
+def _run(
+    message: str, function: Callable[..., Any], arguments: Sequence[tuple[object, ...]]
+) -> list[Any]:
+    """Call a function with each of many arguments, in parallel."""
+    print(f"  … {message}", file=sys.stderr, flush=True)
+    parallel = Parallel(n_jobs=min(cpu_count(), 8))
+    return list(parallel(delayed(function)(*each) for each in arguments))

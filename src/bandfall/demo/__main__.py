@@ -1,7 +1,8 @@
-"""``python -m bandfall.demo``."""
+"""``python -m bandfall.demo FOLDER``."""
 
 import sys
+from pathlib import Path
 
 from bandfall.demo import main
 
-sys.exit(main())
+main(Path(*sys.argv[1:2] or ["out"]))

@@ -7,11 +7,11 @@ speeds. Whole hulls are held out: models predict hulls that they have not seen.
 
 from __future__ import annotations
 
-import re
 import time
 from contextlib import suppress
+from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -22,14 +22,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bandfall._estimators import BandfallRegressor, KernelDescentRegressor, KernelRidgeCV
 from bandfall._typing import Estimator
-from bandfall.demo._style import BLACK, BLUE, GREY, ORANGE, styled
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 CREDIT = "Yacht data: Gerritsma, Onnink and Versluis, UCI, doi 10.24432/C5XG7R, CC BY 4.0."
-INTERVAL = 0.9
 OURS = "BandfallRegressor, tunes itself"
 YACHT, DIABETES = "yacht", "diabetes"
 
@@ -68,32 +62,23 @@ def models() -> dict[str, Estimator]:
         "gradient boosting (scikit-learn)": GradientBoostingRegressor(random_state=0),
         "histogram boosting (scikit-learn)": HistGradientBoostingRegressor(random_state=0),
     }
-    with suppress(ImportError):
-        from catboost import CatBoostRegressor
-
-        all_models["CatBoost"] = CatBoostRegressor(
-            verbose=False, allow_writing_files=False, thread_count=1
-        )
-    with suppress(ImportError):
-        from xgboost import XGBRegressor
-
-        all_models["XGBoost"] = XGBRegressor(n_jobs=1)
-    with suppress(ImportError):
-        from lightgbm import LGBMRegressor
-
-        all_models["LightGBM"] = LGBMRegressor(n_jobs=1, verbose=-1)
+    for name, cls, options in (
+        ("CatBoost", "CatBoost", {"verbose": 0, "allow_writing_files": False, "thread_count": 1}),
+        ("XGBoost", "XGB", {"n_jobs": 1}),
+        ("LightGBM", "LGBM", {"verbose": -1, "n_jobs": 1}),
+    ):
+        with suppress(ImportError):
+            all_models[name] = getattr(import_module(name.lower()), f"{cls}Regressor")(**options)
     all_models["ridge, cross-validated (KRR-CV)"] = make_pipeline(StandardScaler(), KernelRidgeCV())
     scaled = make_pipeline(StandardScaler(), KernelDescentRegressor())
     all_models["KGD-D: one fit, nothing chosen"] = scaled
     return all_models
 
 
-def cases(yacht: int = 8, diabetes: int = 4) -> list[tuple[str, str, int]]:
-    """All models on this many splits of both tables."""
-    counts = {YACHT: yacht, DIABETES: diabetes}
-    return [
-        (data, name, seed) for data in counts for name in models() for seed in range(counts[data])
-    ]
+def cases() -> list[tuple[str, str, int]]:
+    """All models on eight splits of the yachts, and four of the patients."""
+    counts = ((YACHT, 8), (DIABETES, 4))
+    return [(data, name, seed) for data, n in counts for name in models() for seed in range(n)]
 
 
 class Score(NamedTuple):
@@ -156,83 +141,3 @@ def tables(scores: list[Score]) -> str:
         "well;\nKernelDescentRegressor(validation_fraction=0.2) stops earlier.",
     )
     return f"{yacht}\n{diabetes}"
-
-
-def draw(scores: list[Score]) -> Figure:
-    """Mean errors of all models, and predictions for the hulls held out by the first split."""
-    from matplotlib.figure import Figure
-
-    scores = [one for one in scores if one.data == YACHT]
-    names = dict.fromkeys(one.name for one in scores)
-    errors = {n: float(np.mean([one.rmse for one in scores if one.name == n])) for n in names}
-    model, split = scores[0].model, split_hulls(0)
-    with styled():
-        figure = Figure(figsize=(12, 4.4), dpi=110, facecolor="white")
-        grid = figure.add_gridspec(
-            1, 3, width_ratios=(1.0, 1.25, 1.4), left=0.145, right=0.985, top=0.76, bottom=0.14
-        )
-        title = "Predictions for six yacht hulls that the model has not seen"
-        figure.text(0.02, 0.92, title, fontsize=17, weight="bold")
-        figure.text(
-            0.02,
-            0.85,
-            "Trained on 16 hulls with BandfallRegressor().fit(X, y, groups=hulls). "
-            "Errors: mean over eight divisions of the 22 hulls",
-            color="#555555",
-            fontsize=11,
-        )
-        _draw_errors(figure.add_subplot(grid[0]), errors)
-        _draw_predictions(figure.add_subplot(grid[1]), model, split)
-        _draw_hull(figure.add_subplot(grid[2]), model, split)
-    return figure
-
-
-def _draw_errors(axes: Axes, errors: dict[str, float]) -> None:
-    names = [re.split(r"[,:(]", name)[0].strip() for name in errors]
-    places = np.arange(len(errors))[::-1]
-    colours = [BLUE] + [GREY] * (len(names) - 1)
-    axes.barh(places, list(errors.values()), color=colours, height=0.6)
-    for place, error in zip(places, errors.values(), strict=True):
-        axes.text(error, place, f" {error:.2f}", va="center", color=BLACK)
-    axes.set_yticks(places, names)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.set(xlim=(0, 1.15 * max(errors.values())), xlabel="error (RMSE), less is better")
-    axes.set_title("Error on new hulls", weight="bold")
-
-
-def _draw_predictions(axes: Axes, model: BandfallRegressor, split: Split) -> None:
-    predicted = model.predict(split.X_test)
-    low, high = model.predict_interval(split.X_test, INTERVAL).T
-    inside = (low <= split.y_test) & (split.y_test <= high)
-    heights = np.maximum([predicted - low, high - predicted], 0.0)
-    limits = (-2.0, 1.08 * float(split.y_test.max()))
-    axes.plot(limits, limits, color=GREY, linewidth=1.0, zorder=1)
-    for rows, colour in ((inside, BLUE), (~inside, ORANGE)):
-        axes.errorbar(
-            split.y_test[rows],
-            predicted[rows],
-            heights[:, rows],
-            fmt="o",
-            color=colour,
-            markersize=3.5,
-            elinewidth=1.2,
-            alpha=0.8,
-        )
-    axes.set(xlim=limits, ylim=limits, xlabel="measured resistance", ylabel="predicted")
-    axes.set_title(f"{INTERVAL:.0%} bands: {inside.sum()} of {len(inside)} hold", weight="bold")
-
-
-def _draw_hull(axes: Axes, model: BandfallRegressor, split: Split) -> None:
-    hull = split.test_hulls == split.test_hulls[0]
-    rows, y = split.X_test[hull], split.y_test[hull]
-    speeds = rows[:, 5]
-    low, high = model.predict_interval(rows, INTERVAL).T
-    axes.fill_between(speeds, low, high, color=BLUE, alpha=0.2, linewidth=0)
-    axes.plot(speeds, model.predict(rows), color=BLUE, linewidth=1.8)
-    axes.plot(speeds, y, "o", color=BLACK, markersize=4.5)
-    key = (("━  predicted, with its band", BLUE), ("●  measured", BLACK))
-    for place, (text, colour) in enumerate(key):
-        axes.text(0.04, 0.92 - 0.08 * place, text, color=colour, transform=axes.transAxes)
-    axes.set(xlabel="speed (Froude number)", ylabel="resistance")
-    axes.set_title("One of the new hulls", weight="bold")

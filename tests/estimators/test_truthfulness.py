@@ -102,7 +102,9 @@ def cases(draw, weighted=True, single=False, distinct=False, most=14):
     return Case((spread * X).astype(dtype), y, weights, unit, spread)
 
 
-def check_path(path, X, y, weights, rounding, *, max_r2=None, max_time=math.inf, cut_from=None):
+def check_path(
+    path, X, y, weights, rounding, *, max_r2=None, max_time=math.inf, floor=math.inf, cut_from=None
+):
     """Residual, R², log and status of a path over the rows X, with targets y."""
     name = path.kernel.name
     coefficients = path.coefficients.astype(np.float64)
@@ -125,7 +127,7 @@ def check_path(path, X, y, weights, rounding, *, max_r2=None, max_time=math.inf,
         assert path.log.r2[row] == pytest.approx(r2[i], abs=slack)
         speed = reference.r2_speed(name, X, y, residuals[i], weights, stage.bandwidth)
         assert path.log.speed[row] == pytest.approx(speed, rel=1e-3, abs=slack * weights.sum())
-    check_status(path, r2[-1], slack, max_r2, max_time)
+    check_status(path, r2[-1], slack, max_r2, max_time, floor)
 
 
 def entry_rounding(path):
@@ -134,7 +136,7 @@ def entry_rounding(path):
     return 20 * float(np.finfo(path.X.dtype).eps) * float(sizes.max())
 
 
-def check_status(path, r2, slack, max_r2, max_time):
+def check_status(path, r2, slack, max_r2, max_time, floor):
     """The status says what is so."""
     if path.status is Status.R2_REACHED:
         assert r2 >= max_r2 - slack
@@ -142,7 +144,7 @@ def check_status(path, r2, slack, max_r2, max_time):
         assert path.time == max_time
     elif path.status is Status.STALLED:
         assert r2 < max_r2
-        assert path.bandwidth <= path.schedule.floor
+        assert path.bandwidth <= floor
     elif path.status is Status.CONSTANT_TARGET:
         assert not path.scale.any()
     else:
@@ -203,7 +205,7 @@ def test_descent(case, kernel, solver, floor, stops):
     path, (X, y, weights) = model.path_, case.used()
     limits = {"max_r2": stops["max_r2"], "max_time": stops["max_time"] or math.inf}
     rounding = case.rounding(case.X.dtype)
-    check_path(path, X, y, weights, rounding, **limits)
+    check_path(path, X, y, weights, rounding, floor=floor * case.spread, **limits)
     sums = reference.kernel_sum(
         kernel, X, case.X.astype(np.float64), path.bandwidths, path.coefficients.astype(float)
     )
@@ -253,7 +255,7 @@ def test_descent_with_rows_held_out(case, seed, stops):
     assert_allclose(path.X, X[train], rtol=1e-6)
     limits = {"max_r2": stops["max_r2"], "max_time": stops["max_time"] or math.inf}
     rounding = case.rounding(case.X.dtype)
-    check_path(path, X[train], y[train], weights[train], rounding, **limits)
+    check_path(path, X[train], y[train], weights[train], rounding, floor=0.0, **limits)
     if not path.stages:
         return
     coefficients = path.coefficients.astype(np.float64)
@@ -475,7 +477,7 @@ def test_the_self_tuning_regressor(case):
         counts = np.ones(len(y)) if path.weights is None else path.weights.astype(np.float64)
         assert_allclose(counts, weights / weights.mean(), rtol=1e-5)
         reached = 1.0 if path.status is Status.STALLED else path.r2
-        check_path(path, X, own, counts, slack, max_r2=reached)
+        check_path(path, X, own, counts, slack, max_r2=reached, floor=0.0)
         coefficients = path.coefficients.astype(np.float64)
         sums = reference.kernel_sum(path.kernel.name, X, X, path.bandwidths, coefficients)[-1]
         fitted = (path.offset + sums - own.mean(axis=0))[:, varying] / own.std(axis=0)[varying]

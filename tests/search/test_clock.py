@@ -13,6 +13,7 @@ from bandfall._search.clock import (
     STAGES,
     Clock,
     PathProgress,
+    coarse,
     observed_by,
     work,
 )
@@ -107,6 +108,12 @@ def test_an_interrupt_cuts_ladders_off_after_the_first_trial(time):
     assert not clock.search_ended()
     clock.begun = True
     assert clock.search_ended()
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1.9, 1.0), (0.3, 0.25), (-1.0, 0.0)])
+def test_measured_shares_are_powers_of_two(share, expected):
+    assert coarse(share) == expected
+    assert coarse(math.inf) == math.inf
 
 
 def test_the_share_is_that_of_the_work():

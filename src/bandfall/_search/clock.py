@@ -53,11 +53,7 @@ def work(n_rows: int, n_ladders: float = 1.0) -> float:
 
 
 def coarse(share: float) -> float:
-    """The power of two at or below a measured share, which is the same in most runs.
-
-    >>> coarse(1.9), coarse(0.3), coarse(-1.0)
-    (1.0, 0.25, 0.0)
-    """
+    """The power of two at or below a measured share, which is the same in most runs."""
     if not 0.0 < share < math.inf:  # no limit, or no time left
         return max(share, 0.0)
     return 2.0 ** math.floor(math.log2(share))
@@ -70,15 +66,6 @@ class Clock:
     on a busy machine too. The time that has passed ends a search only if the plan was wrong. While
     other programs use the processor, two thirds of the time count at least. A final fit has
     `fewest_rows` rows, if there are as many. Methods may be called from several threads.
-
-    Examples
-    --------
-    >>> clock = Clock()
-    >>> clock.expect("search", 4.0)
-    >>> with clock.task("search", 1.0):
-    ...     pass
-    >>> clock.share()
-    0.25
     """
 
     def __init__(

@@ -31,12 +31,12 @@ class Part:
         """Number of training rows."""
         return len(self.train)
 
-    @property
+    @cached_property
     def y(self) -> np.ndarray:
         """Targets of the held-out rows, (m, k)."""
         return self.rows.y[self.held_out]
 
-    @property
+    @cached_property
     def evidence(self) -> np.ndarray:
         """How much the held-out rows count, (m,)."""
         return self.rows.evidence[self.held_out]

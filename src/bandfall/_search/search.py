@@ -72,32 +72,39 @@ def tune(
     if trainer.over or trainer.cut:
         clock.skip(f"the search ended early, after {len(found.trials)} trials")
     else:
-        parts, found = finals(rungs, found, judge, trainer_on)
+        parts, found = finals(rungs, found, judge, clock, trainer_on)
     outputs = {trial: found.predictions[trial] for trial in found.best}
     return average_of(outputs, parts, judge, found.trials, found.metrics)
 
 
 def finals(
-    rungs: Sequence[list[Part]], found: Found, judge: Judge, trainer_on: Callable[..., Trainer]
+    rungs: Sequence[list[Part]],
+    found: Found,
+    judge: Judge,
+    clock: Clock,
+    trainer_on: Callable[..., Trainer],
 ) -> tuple[list[Part], Found]:
     """Judge the best of every family on more folds or rows; return the last rung and its trials."""
     parts, settings = rungs[0], rungs[0][0].rows.settings
-    for number, more in enumerate(rungs[1:], start=1):
-        if number > 1 and not more_rows_help(found.trials, settings):
-            break
-        grows = len(more[0]) > len(parts[0])
-        finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
-        # More rows teach better metrics; of more folds, only the new ones learn theirs.
-        earlier = replace(found, metrics={}) if grows else found
-        with closing(trainer_on(more, stage=FINALISTS)) as trainer:
-            decided = judge_again(finalists, earlier, trainer)
-        n_left = len(finalists) - len(decided.finalists)
-        if n_left > 0:
-            trainer.clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
-        if decided.predictions:
-            parts, found = more, decided
-        if trainer.over:
-            break
+    try:
+        for number, more in enumerate(rungs[1:], start=1):
+            if number > 1 and not more_rows_help(found.trials, settings):
+                break
+            grows = len(more[0]) > len(parts[0])
+            finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
+            # More rows teach better metrics; of more folds, only the new ones learn theirs.
+            earlier = replace(found, metrics={}) if grows else found
+            with closing(trainer_on(more, stage=FINALISTS)) as trainer:
+                decided = judge_again(finalists, earlier, trainer)
+            n_left = len(finalists) - len(decided.finalists)
+            if n_left > 0:
+                clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
+            if decided.predictions:
+                parts, found = more, decided
+            if trainer.over:
+                break
+    except KeyboardInterrupt:
+        clock.press()
     return parts, found
 
 

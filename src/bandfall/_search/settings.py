@@ -33,8 +33,8 @@ class Settings:
     few_rows: int = 300  # with fewer rows, finalists are judged on two partitions: one is luck
     race_folds: int = 2  # for all candidates, from `few_rows` on; finalists get all folds
     # For classes, each row is held out up to `class_rows` rows: losses of few rows vary too much.
-    # `class_folds` folds serve from `fold_rows` rows on, and `n_folds` if the rarer classes have
-    # fewer than half of `fold_rows` rows together: training needs these.
+    # `class_folds` folds serve from `fold_rows` rows on, `n_folds` if the rarer classes have fewer
+    # than half of these together.
     class_rows: int = 100_000
     class_folds: int = 3
     class_train_rows: int = 3333  # most training rows of such a fold
@@ -105,8 +105,8 @@ class Settings:
     first_max_r2: float = 0.9999  # before anything is known
     beyond: float = 0.1  # a path goes on until this share of the residual at the best stop is left
     worse: float = 0.05  # a path ends if its loss exceeds its minimum so far by this share
-    # Final paths. A training error below `left` times the held-out error is small enough. Fitting
-    # the last per mille of the targets takes a slow path half of its products and most of its
+    # A training error of final paths below `left` times the held-out error is small enough. The
+    # last per mille of the targets takes a slow path half of its products and most of its
     # bandwidths, which slow down predictions, and changes them by less than a percent.
     left: float = 0.03
     final_tolerance: float = 0.03  # of the flow, relative to the held-out error
@@ -116,9 +116,7 @@ class Settings:
 
     # Average ----------------------------------------------------------------------------------
     n_members: int = 4  # maximum number of models to average
-    # Below `few_rows` rows, weights of numbers become more equal where held-out rows cannot tell
-    # models apart; see `greedy_weights`. RMSE .997 with 80 rows, 1.001 with 600.
-    caution: float = 0.3
+    caution: float = 0.3  # below `few_rows` rows, see `greedy_weights`: RMSE .997 with 80 rows
     light: float = 0.1  # models with less weight hardly change predictions, and cost as much
 
     # Time -------------------------------------------------------------------------------------
@@ -133,9 +131,7 @@ class Settings:
     # Leaves -----------------------------------------------------------------------------------
     overlapping: float = 1.3  # rows of all leaves together, relative to those that are divided
     leaf_paths: float = 1.9  # over all rows of a leaf: its own, and two over two thirds of them
-    # Below this number of rows, leaves are trained again with the rows kept apart as evidence:
-    # tables whose rows repeat miss even few of them.
-    again_rows: int = 20_000
+    again_rows: int = 20_000  # with fewer, leaves are trained again with the rows held out
     smallest_leaf: int = 2000  # rows, if time is short; smaller leaves save little time
     # Held-out rows of all leaves together: one in `evidence`, but between `few_evidence` (or a
     # sixth of all rows, if that is less) and `most_evidence`.
@@ -163,10 +159,9 @@ class Settings:
     many_columns: int = 3  # that seven speeds of cost little
     leaf_columns: int = 10  # most classes for the log-loss in leaves
     member_columns: int = 60  # of all members that are fitted to all rows: four of fifteen classes
-    # Kernels of one wide bandwidth, relative to the largest distance, and their first penalties.
-    # Where classes follow a rule, Gaussians with small penalties have the least log-loss, though
-    # the squared error of such paths is poor; where they are noisy, kernels that are nearly
-    # additive or rough, with large penalties. Tables below `few_kernel_rows` rows try the first.
+    # Kernels of one wide bandwidth, relative to the largest distance, and their first penalties:
+    # the first suits classes that follow a rule, and tables below `few_kernel_rows` rows; the
+    # others, nearly additive or rough, suit noisy classes.
     wide: tuple[tuple[str, float, float], ...] = (
         ("gaussian", 0.25, 0.003),
         ("laplace-1", 1.0, 1.0),

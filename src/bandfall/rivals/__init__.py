@@ -1,8 +1,4 @@
-"""Model selection: the search of the self-tuning estimators, cross-validation and evidence.
-
-The names below choose bandwidth and penalty for constant-bandwidth regression, as the rivals of
-KGD-D in the paper do. The search begins in `bandfall._search.search`.
-"""
+"""Cross-validation and evidence choose constant bandwidths, as the rivals of KGD-D in the paper."""
 
 from bandfall.rivals._cross_validation import (
     best_cell,

@@ -126,19 +126,15 @@ class TestWithTorch:
         np.testing.assert_allclose(model.predict(X), 3e200, rtol=1e-14)
         assert model.anchors_.shape == (20, 2)
 
-    @pytest.mark.parametrize(
-        ("factor", "words"),
-        [(1e200, "too large for distances"), (1e-200, "too little for distances")],
-    )
-    def test_rows_beyond_the_range_of_floats_are_refused(self, factor, words):
+    def test_rows_beyond_the_range_of_floats_are_refused(self):
         X, y = rows()
-        with pytest.raises(ValueError, match=words):
-            NeuralDescentRegressor(random_state=0).fit(factor * X, y)
+        with pytest.raises(ValueError, match="too large for float64"):
+            NeuralDescentRegressor(random_state=0).fit(1e200 * X, y)
 
     def test_new_rows_beyond_the_range_of_floats_are_refused(self):
         X, y = rows()
         model = NeuralDescentRegressor(random_state=0, anchors=20, max_r2=0.5).fit(X, y)
-        with pytest.raises(ValueError, match="too large for distances"):
+        with pytest.raises(ValueError, match="too large for float64"):
             model.predict(1e200 * X)
 
     def test_the_last_step_of_plain_descent_counts(self):

@@ -57,14 +57,14 @@ def predict(
     table, style = read_for(data, stored)
     require_columns(table, keep or [], source)
     kept = table[keep or []]
-    try:
-        with Bar("predict"), usual_style(style):
-            rows = features_of(table, stored, source)
-            if not get_tags(last_step(stored.estimator)).input_tags.allow_nan:
-                _check_complete(rows, source)
+    with Bar("predict"), usual_style(style):
+        rows = features_of(table, stored, source)
+        if not get_tags(last_step(stored.estimator)).input_tags.allow_nan:
+            _check_complete(rows, source)
+        try:
             predictions, others = _columns(stored, rows, interval, novelty)
-    except ValueError as error:  # names the column that is wrong
-        raise InputError(f"{source}: {error}") from error
+        except ValueError as error:  # names the column that is wrong
+            raise InputError(f"{source}: {error}") from error
     result: JsonDict = {"n_rows": len(table)}
     if json and out is None:
         values = predictions.to_numpy()

@@ -113,7 +113,7 @@ def path_kernel(
 
     def fill(block: slice) -> None:
         D, K = np.empty((2, len(rows[block]), len(X)), loops.dtype)
-        loops.distances(rows[block], slice(None), D)
+        loops.distances(rows[block], slice(0, len(X)), D)
         part = np.zeros(D.shape, dtype=dtype)
         for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
             part += loops.evaluate(D, float(bandwidth), K) * np.asarray(duration, K.dtype)

@@ -20,6 +20,7 @@ from bandfall import (
     _closed_form as closed_form,
 )
 from bandfall._threads import blas_threads_for
+from bandfall.kernels import Kernel
 
 GRID = {"bandwidths": [0.5, 1.0], "cv": 3}
 
@@ -97,13 +98,21 @@ def failing_profile(u):
     return np.exp(-u * u)
 
 
+def failing_values(q, xp, work=None):
+    """The same, for a kernel that has a derivative."""
+    return failing_profile(q)
+
+
+FAILING = Kernel("failing", 2, failing_values, failing_values, max_derivative=1.0)
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
         KernelRidgeRegressor(failing_profile),
         KernelRidgeCV(failing_profile, **GRID),
         KernelFlowCV(failing_profile, **GRID),
-        KernelRidgeMML(failing_profile),
+        KernelRidgeMML(FAILING),
         KernelDescentRegressor(failing_profile),
     ],
 )
@@ -122,7 +131,7 @@ from threadpoolctl import threadpool_limits
 from bandfall import KernelDescentRegressor, KernelRidgeCV, KernelRidgeMML
 from bandfall import _threads as threads
 from bandfall._threads import blas_threads_for
-from products.test_threads import FailingError, blas_threads, data, failing_profile
+from products.test_threads import FAILING, FailingError, blas_threads, data
 
 # Set by a thread that ends, the number belongs to nobody.
 thread = threading.Thread(target=threadpool_limits, args=(3, "blas"))
@@ -144,7 +153,7 @@ def slow():
 def quick():
     KernelDescentRegressor(max_r2=0.5).fit(*data())
     try:
-        KernelRidgeMML(failing_profile).fit(*data())
+        KernelRidgeMML(FAILING).fit(*data())
     except FailingError:
         seen.extend(blas_threads())
 

@@ -383,6 +383,15 @@ def test_few_rows_try_one_wide_kernel(few, expected):
     assert len(set(tried["kernel"][tried["width"] > 0])) == expected
 
 
+def test_fewer_than_five_rows_per_class_try_one_gaussian():
+    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 20
+    tried = BandfallClassifier().fit(X, y).selection_
+    assert {*tried["encoding"]} == {"standard"}
+    assert {*tried["kernel"]} == {"gaussian"}
+    assert not tried["n_rounds"].any()
+    assert not tried["penalty"].any()
+
+
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_few_classes_are_searched_like_numbers(n_columns):
     assert class_loss.for_columns(Settings(), n_columns) == Settings()

@@ -48,8 +48,9 @@ def tune_classes(
         settings = replace(settings, n_members=min(settings.n_members, n_members))
     wide: Sequence[tuple[Kernel | str, float, float]] = settings.wide
     if len(rows) < _FEW_PER_CLASS * rows.y.shape[1]:  # too few to choose by
-        few = {"standard": ("gaussian",)}
-        settings = replace(settings, class_families=few, max_rounds=0, log_loss_rows=0)
+        few, speeds = {"standard": ("gaussian",)}, settings.first_speeds[:2]
+        settings = replace(settings, class_families=few, first_speeds=speeds, max_rounds=0)
+        settings = replace(settings, log_loss_rows=0)
     elif kernels is not None:
         wide = [(kernels[0], *wide[0][1:])]
     elif len(rows) < settings.few_kernel_rows:

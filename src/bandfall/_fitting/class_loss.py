@@ -30,7 +30,7 @@ from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 _FEW_PER_CLASS = 5  # rows: with fewer, one Gaussian by squared error is all that is tried
-_N_WIDE = 14  # fits of wide kernels, usually
+_N_WIDE = 11  # fits of wide kernels, usually
 
 
 def tune_classes(

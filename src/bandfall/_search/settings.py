@@ -167,7 +167,7 @@ class Settings:
         ("laplace-1", 1.0, 1.0),
         ("laplace", 1.0, 1.0),
     )
-    wide_finalists: int = 6  # that are trained on all parts
+    wide_finalists: int = 3  # that are trained on all parts
     wide_close: float = 1.25  # times the least loss: those that go on
     wide_rounds: int = 3
     wide_helped: float = 0.02  # share by which the loss must fall for a round to have helped

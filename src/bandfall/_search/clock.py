@@ -115,7 +115,7 @@ class Clock:
     @property
     def over(self) -> bool:
         """Whether all time has passed."""
-        return self.left <= 0.0
+        return self.bounded and self.left <= 0.0
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:

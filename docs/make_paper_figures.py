@@ -14,8 +14,7 @@ from matplotlib.text import Text
 
 from bandfall._paper.drawing import DESCENT_COLOUR, RIDGE_COLOUR
 from bandfall._paper.experiment import FULL, Data
-from bandfall._paper.registry import select
-from bandfall._paper.run import run_experiments
+from bandfall._paper.run import run_experiments, select
 
 IMAGES = Path(__file__).parent / "images"
 

@@ -10,8 +10,7 @@ import pytest
 from bandfall import BandfallRegressor, KernelDescentRegressor, demo
 from bandfall._paper.methods import score_split
 from bandfall.datasets import paper_splits
-from bandfall.demo import _falling as falling
-from bandfall.demo import _small_tables as small_tables
+from bandfall.demo import _small as small
 from bandfall.demo import _yacht as yacht
 from shared_files import data_directory
 
@@ -45,9 +44,9 @@ def test_shows_tables_and_pictures(monkeypatch, tmp_path, capsys):
 
 
 def test_narrow_floor_interpolates_and_generalises_where_constant_bandwidth_does_not():
-    sine = falling.sine()
+    sine = small.sine()
     _, X_test, _, y_test = sine
-    fit = falling.fit_floors(sine)[-1]
+    fit = small.fit_floors(sine)[-1]
     assert fit.train_r2[-1] == pytest.approx(0.999, abs=1e-6)
     assert fit.descent.score(X_test, y_test) > 0.9 > 0.2 > fit.ridge.score(X_test, y_test)
     assert fit.test_r2[-1] == pytest.approx(fit.descent.score(X_test, y_test), rel=1e-12)
@@ -55,7 +54,7 @@ def test_narrow_floor_interpolates_and_generalises_where_constant_bandwidth_does
 
 
 def test_the_error_falls_twice_with_a_falling_bandwidth_only():
-    results = [falling.scores(*draw) for draw in falling.DRAWS]
+    results = [small.sweep(*draw) for draw in small.DRAWS]
     descent, ridge = (
         np.median([result[name] for result in results], axis=0)
         for name in ("descent_test", "ridge_test")
@@ -64,16 +63,16 @@ def test_the_error_falls_twice_with_a_falling_bandwidth_only():
     assert ridge[1] > ridge[2] > ridge[3]
 
 
-@pytest.mark.parametrize("name", small_tables.SETS)
+@pytest.mark.parametrize("name", small.SETS)
 def test_small_tables_are_the_first_splits_of_the_paper(name):
-    small = small_tables.split(name, 3)
+    split = small.split(name, 3)
     whole = paper_splits(name, n_splits=4, data_home=data_directory())[3]
     for part in ("X_train", "y_train", "X_test", "y_test"):
-        np.testing.assert_allclose(getattr(small, part), getattr(whole, part), atol=2e-3, rtol=1e-3)
-    ours = small_tables.scores(name, 3)
+        np.testing.assert_allclose(getattr(split, part), getattr(whole, part), atol=2e-3, rtol=1e-3)
+    ours = small.scores(name, 3)
     theirs = score_split(whole, 3, "gaussian", ["KGD-D", "KRR-CV", "KRR-MML", "KGF-CV"])
     theirs["KGD-D"] = theirs["KGD-D 0.1"]
-    for method in small_tables.METHODS:
+    for method in small.METHODS:
         assert ours[method][0] == pytest.approx(theirs[method]["test_r2"], abs=5e-3)
 
 

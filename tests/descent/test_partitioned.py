@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bandfall.descent import Flow, Stopping, fit_path
-from bandfall.descent._partition import partition_rows
-from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._partition import Leaf, PartitionedSum, partition_rows
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels import get_kernel

@@ -7,7 +7,7 @@ import pytest
 
 from bandfall import floor_sweep
 from bandfall._closed_form import ridge_coefficients
-from bandfall._drawing.pages import read_resource
+from bandfall._drawing import read_resource
 from bandfall._explore import ENGINE
 from bandfall.datasets import make_sine, make_two_scale
 from bandfall.descent import Flow, Stopping, fit_path

@@ -14,7 +14,7 @@ from bandfall import (
     to_onnx,
 )
 from bandfall._files.parts import check_partition
-from bandfall.descent._partitioned import PartitionedSum
+from bandfall.descent._partition import PartitionedSum
 from bandfall.theory import fine_log
 
 SETTINGS = {

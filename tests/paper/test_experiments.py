@@ -16,9 +16,8 @@ from bandfall._paper.double_descent import (
 )
 from bandfall._paper.experiment import Data, Size
 from bandfall._paper.methods import SPEEDS, method_key, score_split
-from bandfall._paper.registry import EXPERIMENTS, select
 from bandfall._paper.report import read_summaries, write_html, write_markdown, write_outcome
-from bandfall._paper.run import missing_modules, read_runs, run_experiments
+from bandfall._paper.run import EXPERIMENTS, missing_modules, read_runs, run_experiments, select
 from bandfall._paper.tables import SHAPES, Quartiles, compare_cell, published_cells, tally
 from bandfall.datasets import Split, make_sine, paper_splits
 from bandfall.datasets._sources import SOURCES

@@ -202,7 +202,7 @@ def test_the_digest_covers_what_computes_and_nothing_else(tmp_path):
 def test_another_process_finds_the_same_results(tmp_path):
     code = (
         "import sys, pathlib\n"
-        "from bandfall._paper.registry import select\n"
+        "from bandfall._paper.run import select\n"
         "from bandfall._paper.experiment import Data, Size\n"
         "from bandfall._paper.run import run_experiments\n"
         "size = Size(seeds=0.02, n_floors=5)\n"

@@ -8,7 +8,7 @@ import reference
 from bandfall.kernels._kernel import KERNELS, get_kernel
 
 torch = pytest.importorskip("torch")
-from bandfall._products.fused_form import triton_form  # noqa: E402
+from bandfall._products.fused import triton_form  # noqa: E402
 
 NAMES = [*KERNELS, *reference.OTHER_KERNELS, "cauchy^1", "laplace-1^0.5", "laplace^0.02"]
 UNIT = 8.0  # of the points, which are divided by it

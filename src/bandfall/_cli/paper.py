@@ -24,7 +24,6 @@ from bandfall._cli.terminal import (
     stdout,
 )
 from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment, plain
-from bandfall._paper.registry import EXPERIMENTS, select
 from bandfall._paper.report import (
     SummaryError,
     read_summaries,
@@ -32,7 +31,15 @@ from bandfall._paper.report import (
     write_markdown,
     write_outcome,
 )
-from bandfall._paper.run import Finished, TaskError, missing_modules, read_runs, run_experiments
+from bandfall._paper.run import (
+    EXPERIMENTS,
+    Finished,
+    TaskError,
+    missing_modules,
+    read_runs,
+    run_experiments,
+    select,
+)
 from bandfall.datasets._real import whereabouts
 from bandfall.datasets._sources import SOURCES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bandfall._drawing.pages import POLICY, filled, read_resource, whole_page
+from bandfall._drawing import POLICY, filled, read_resource, whole_page
 
 _PACKAGE = "bandfall._explore"
 ENGINE = ("krylov.js", "solver.js", "film.js")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.pages import POLICY, read_resource
+from bandfall._drawing import POLICY, read_resource
 from bandfall._typing import JsonDict
 from bandfall.report._columns import (
     NO_VALUE,

@@ -27,8 +27,7 @@ from bandfall._targets import Classes, Numbers, Target
 from bandfall._targets.links import Link
 from bandfall._typing import Estimator, State
 from bandfall.descent import Euler, Flow, Log, Path
-from bandfall.descent._partition import Partition
-from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._partition import Leaf, Partition, PartitionedSum
 from bandfall.descent._schedules import Constant, MinimumSpeed
 from bandfall.descent._sum import KernelSum
 from bandfall.tables import Schema, TableEncoder

@@ -23,8 +23,7 @@ from bandfall._search.splits import shuffled_groups
 from bandfall._search.trainer import parallel_map
 from bandfall._targets.losses import PowerLoss
 from bandfall.descent import Log, Path, Status
-from bandfall.descent._partition import Partition, partition_rows
-from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._partition import Leaf, Partition, PartitionedSum, partition_rows
 from bandfall.descent._path import column_means, column_norms
 from bandfall.descent._sum import KernelSum
 

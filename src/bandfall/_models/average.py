@@ -16,7 +16,7 @@ from bandfall._models.novelty import nearest_distances
 from bandfall._products import HOST, Backend
 from bandfall._targets import Target
 from bandfall.descent import Path
-from bandfall.descent._partitioned import in_step
+from bandfall.descent._partition import in_step
 from bandfall.tables import Schema, Table, TableEncoder
 from bandfall.tables._encoder import encode_all
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from bandfall._products import HOST, Backend
 from bandfall._threads import row_blocks, rows_within
-from bandfall.descent._partitioned import AnySum
+from bandfall.descent._partition import AnySum
 from bandfall.kernels._geometry import scaled as scaled
 
 _MAX_ROWS = 2000

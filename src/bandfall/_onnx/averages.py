@@ -19,7 +19,7 @@ from bandfall._models.intervals import Intervals, smoothed, widened
 from bandfall._models.member import Member
 from bandfall._onnx.sums import Prepare, add_nearest, add_partitioned, add_scaled, add_sum
 from bandfall._targets import Numbers, Output, Target
-from bandfall.descent._partitioned import PartitionedSum
+from bandfall.descent._partition import PartitionedSum
 from bandfall.tables import Schema, TableEncoder
 from bandfall.tables._fitted import FittedEncoding
 

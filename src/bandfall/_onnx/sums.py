@@ -9,8 +9,7 @@ import numpy as np
 
 from bandfall._graphs import Graph
 from bandfall._products import Sum
-from bandfall.descent._partition import Partition
-from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._partition import Leaf, Partition, PartitionedSum
 from bandfall.kernels._kernel import vanishing_bandwidth
 
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time

@@ -18,6 +18,7 @@ from joblib.memory import MemorizedFunc
 from threadpoolctl import ThreadpoolController
 
 from bandfall._environment import environment_record
+from bandfall._paper.double_descent import DOUBLE_DESCENT
 from bandfall._paper.experiment import (
     DATASETS,
     FULL,
@@ -29,12 +30,18 @@ from bandfall._paper.experiment import (
     Size,
     Task,
 )
+from bandfall._paper.figures import FIGURES
+from bandfall._paper.tables import TABLES
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 # Rooms that the layers keep out of every experiment, and modules that only draw and print: a new
 # colour must not cost hours of computing.
 _WITHOUT_RESULTS = ("_cli", "demo", "_explore", "plotting", "report", "_drawing")
 _PRESENTATION = ("_paper/drawing.py", "_paper/report.py")
+
+# In the paper's order.
+_ALL = sorted((*DOUBLE_DESCENT, *FIGURES, *TABLES), key=lambda experiment: experiment.name)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 
 class TaskError(RuntimeError):
@@ -53,6 +60,16 @@ class Finished(Outcome):
     n_tasks: int
     seeds: float  # share of the paper's seeds
     complete: bool  # whether all seeds were run that it has
+
+
+def select(names: Sequence[str]) -> list[Experiment]:
+    """The experiments with these names, in the paper's order; all if there are no names."""
+    unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
+    if unknown:
+        allowed = ", ".join([*EXPERIMENTS, "all"])
+        raise ValueError(f"no experiment is called {unknown[0]!r}; allowed: {allowed}")
+    chosen = names if names and "all" not in names else list(EXPERIMENTS)
+    return [experiment for name, experiment in EXPERIMENTS.items() if name in chosen]
 
 
 def _unjudged(outcome: Outcome, size: Size) -> Outcome:

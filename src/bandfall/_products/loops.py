@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bandfall._threads import CACHE_ENTRIES, scratch
 from bandfall._typing import Array, DTypeLike, Values
-from bandfall.kernels._forms import DISTANCE, Form, form_of
 from bandfall.kernels._kernel import Kernel, kernel_matrices, kernel_matrix, vanishing_bandwidth
+from bandfall.kernels._profiles import DISTANCE, FORMULAS, PowerSlope
 
 if TYPE_CHECKING:
     import torch
@@ -102,6 +102,37 @@ class Loops:
         distances = self.distances(rows, columns, np.empty((len(rows), len(X)), self.dtype))
         some = coefficients[:, columns]
         return gradient_block(rows, X, distances, self._kernel, bandwidths, some)
+
+
+class Form(NamedTuple):
+    """The parameters of a kernel for numba's loops."""
+
+    kind: int
+    factor: float  # the profile is a function of factor · q
+    p: float  # of the norm
+    power: float  # to which distances are raised
+    # The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q.
+    constant: float
+    order: float
+
+    def scale(self, bandwidth: float) -> np.float32 | None:
+        """The factor of distances**power at a bandwidth; None if it counts as 0."""
+        if bandwidth <= vanishing_bandwidth(np.finfo(np.float32)):
+            return None
+        return np.float32(0.0 if math.isinf(bandwidth) else self.factor * bandwidth**-self.power)
+
+
+def form_of(kernel: Kernel) -> Form | None:
+    """The form of a built-in kernel; None for a user's own."""
+    if not kernel.built_in:
+        return None
+    formula = FORMULAS[kernel.profile]
+    p, power = kernel.geometry.p, float(kernel.power)
+    factor = math.sqrt(formula.fold) if formula.squared else formula.fold
+    constant, order = formula.constant, 0.0
+    if isinstance(kernel.slope, PowerSlope):
+        constant, order = kernel.slope.exponent, p / kernel.slope.exponent - 1.0
+    return Form(formula.kind, factor, p, power, constant, order)
 
 
 class CompiledLoops(Loops):

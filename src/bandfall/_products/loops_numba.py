@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
-from bandfall.kernels._forms import EXPONENTIAL, MATERN32, MATERN52, RATIONAL
+from bandfall.kernels._profiles import EXPONENTIAL, MATERN32, MATERN52, RATIONAL
 
 float32, int32, int64 = np.float32, np.int32, np.int64
 

@@ -51,7 +51,7 @@ def _scaled(total, scale, POWER: tl.constexpr):
 
 @triton.jit
 def _profile(q, PROFILE: tl.constexpr):
-    """k(u) from q = fold · u^power; see `fused_form.Form`."""
+    """k(u) from q = fold · u^power; see `fused.TritonForm`."""
     if PROFILE == "exponential":
         return tl.exp2(-q)
     elif PROFILE == "matern32":

@@ -17,8 +17,7 @@ from typing import Any
 from joblib import Parallel, cpu_count, delayed, parallel_config
 
 from bandfall._explore import render_playground
-from bandfall.demo import _falling as falling
-from bandfall.demo import _small_tables as small_tables
+from bandfall.demo import _small as small
 from bandfall.demo import _yacht as yacht
 from bandfall.demo._yacht import load_yacht
 
@@ -32,15 +31,13 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     # One core for each model, for a fair comparison of times.
     with parallel_config("loky", inner_max_num_threads=1):
-        print(falling.table(_run("Figure 1 in small", falling.scores, falling.DRAWS)))
-        print(
-            small_tables.table(_run("Table 2 in small", small_tables.scores, small_tables.SPLITS))
-        )
+        print(small.sweep_table(_run("Figure 1 in small", small.sweep, small.DRAWS)))
+        print(small.score_table(_run("Table 2 in small", small.scores, small.SPLITS)))
         results = _run("yacht hulls and diabetes", yacht.score, yacht.cases())
     print(yacht.tables(results))
     print("  … pictures", file=sys.stderr, flush=True)
-    sine = falling.sine()
-    pictures.draw_falling(sine, falling.fit_floors(sine)).savefig(folder / "falling.png")
+    sine = small.sine()
+    pictures.draw_falling(sine, small.fit_floors(sine)).savefig(folder / "falling.png")
     pictures.draw_yachts(results).savefig(folder / "demo.png")
     playground = folder / "playground.html"
     playground.write_text(render_playground(), encoding="utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bandfall._estimators import BandfallRegressor
-from bandfall.demo._falling import MAX_TIME, VERDICTS, FloorFit
+from bandfall.demo._small import MAX_TIME, VERDICTS, FloorFit
 from bandfall.demo._yacht import YACHT, Score, Split, split_hulls
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bandfall._products import HOST, Backend
 from bandfall._typing import Weights
-from bandfall.descent._partitioned import AnySum, PartitionedSum
+from bandfall.descent._partition import AnySum, PartitionedSum
 from bandfall.descent._stopping import Status
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel

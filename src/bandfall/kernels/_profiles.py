@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
+from typing import NamedTuple
 
 from bandfall._typing import Array
 
@@ -118,3 +119,31 @@ def rational_derivative(q: Array, xp: ModuleType) -> Array:
     q = cauchy(q, xp)
     q *= q
     return xp.negative(q, out=q)
+
+
+# Constants of the profiles for code that cannot call them: numba's and Triton's loops repeat these
+# formulas, and tests compare them.
+DISTANCE, EXPONENTIAL, MATERN32, MATERN52, RATIONAL = range(5)
+
+
+class Formula(NamedTuple):
+    """The constants of one profile."""
+
+    kind: int
+    fold: float  # e^−v or 1/(1 + v) with v = fold · q, or a Matérn kernel of √v with v = fold · u²
+    constant: float  # of the slope, see `loops.Form`; of families, the exponent
+    vanished: float  # beyond this v the profile is below 1e-12, and rounding without effect
+
+    @property
+    def squared(self) -> bool:
+        """Whether v is a function of u², whatever the power of the kernel."""
+        return self.kind in (MATERN32, MATERN52)
+
+
+FORMULAS = {
+    gaussian: Formula(EXPONENTIAL, 0.5, 1.0, 40.0),
+    matern12: Formula(EXPONENTIAL, 1.0, math.nan, 40.0),
+    matern32: Formula(MATERN32, 3.0, 3.0, 32.0**2),
+    matern52: Formula(MATERN52, 5.0, 5.0 / 3.0, 36.0**2),
+    cauchy: Formula(RATIONAL, 1.0, math.nan, math.inf),
+}

@@ -14,7 +14,7 @@ from bandfall._estimators.view import feature_names_of
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, unseen_words
 from bandfall._typing import Estimator
-from bandfall.descent._partitioned import in_step
+from bandfall.descent._partition import in_step
 from bandfall.report._columns import (
     LabelledRows,
     Points,

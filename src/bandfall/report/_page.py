@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing.pages import POLICY, read_resource, whole_page
+from bandfall._drawing import POLICY, read_resource, whole_page
 from bandfall._estimators.view import story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike

@@ -1,6 +1,7 @@
 """Draws the selection shown in choosing.md: python docs/make_choosing_figure.py --data DIR."""
 
 import argparse
+from itertools import cycle
 from pathlib import Path
 
 import matplotlib
@@ -13,6 +14,8 @@ from matplotlib import pyplot as plt
 from bandfall import BandfallRegressor
 from bandfall.datasets import load_uk_temperature, paper_splits
 
+COLOURS = "#0072B2", "#009E73", "#D55E00", "#E69F00"  # of encodings
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--data")
 arguments = parser.parse_args()
@@ -24,16 +27,17 @@ trials = pd.DataFrame(model.selection_)
 candidate = ["encoding", "n_rounds", "kernel", "min_speed"]
 trials = trials.drop_duplicates(candidate, keep="last")
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 3.4), sharey=True, layout="constrained")
-for encoding, some in trials.groupby("encoding"):
+for colour, (encoding, some) in zip(COLOURS, trials.groupby("encoding"), strict=False):
     best = some.groupby("n_rounds")["score"].max()
-    left.plot(best.index, best, "o-", markersize=4, label=encoding)
-for (encoding, kernel), some in trials.groupby(["encoding", "kernel"]):
-    at_best = some[some["n_rounds"] == some.loc[some["loss"].idxmin(), "n_rounds"]]
-    at_best = at_best.sort_values("min_speed")
-    label = f"{encoding}, {kernel}"
-    right.plot(at_best["min_speed"], at_best["score"], "o-", markersize=4, label=label)
+    left.plot(best.index, best, "o-", markersize=4, color=colour, label=encoding)
+    for style, (kernel, own) in zip(cycle(["-", "--", "-.", ":"]), some.groupby("kernel")):
+        at_best = own[own["n_rounds"] == own.loc[own["loss"].idxmin(), "n_rounds"]]
+        at_best = at_best.sort_values("min_speed")
+        looks = {"marker": "o", "markersize": 4, "linestyle": style, "color": colour}
+        right.plot(at_best["min_speed"], at_best["score"], **looks, label=f"{encoding}, {kernel}")
 left.set(xlabel="rounds of the learned metric", ylabel="R² on held-out rows")
 left.set_ylim(bottom=trials["score"].quantile(0.05))
+left.legend(frameon=False)
 right.set(xlabel="slowest accepted R² speed", xscale="log")
 right.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
 figure.suptitle("U.K. temperature, 800 rows", fontsize=11)

@@ -8,6 +8,7 @@ matplotlib.use("agg")
 
 import numpy as np
 from matplotlib import pyplot
+from matplotlib.colors import LinearSegmentedColormap
 from sklearn.datasets import make_moons
 
 from bandfall import BandfallClassifier, BandfallRegressor
@@ -45,21 +46,26 @@ def draw_band():
 def draw_boundaries():
     """The paper's story for classes: simple first, finer as the bandwidth falls."""
     X, y = make_moons(300, noise=0.25, random_state=0)
-    model = BandfallClassifier(n_members=1).fit(X, y)
+    model = BandfallClassifier(kernels="gaussian", n_members=1).fit(X, y)
     values = [
         np.linspace(low - 0.4, high + 0.4, 120)
         for low, high in zip(X.min(0), X.max(0), strict=True)
     ]
     grid = np.stack(np.meshgrid(*values), axis=-1).reshape(-1, 2)
+    colours = LinearSegmentedColormap.from_list("classes", [BLUE, "white", VERMILION])
     stages = list(model.staged_predict_proba(grid))
     shown = np.linspace(0, len(stages) - 1, 4).astype(int)
     figure, axes = pyplot.subplots(1, 4, figsize=(11.2, 3.0), sharey=True, layout="constrained")
     for ax, stage in zip(axes, shown, strict=True):
         share = stages[stage][:, 1].reshape(120, 120)
-        ax.contourf(*values, share, levels=20, cmap="RdBu", alpha=0.7)
+        extent = [*values[0][[0, -1]], *values[1][[0, -1]]]
+        looks = {"cmap": colours, "vmin": 0, "vmax": 1, "alpha": 0.6, "aspect": "auto"}
+        ax.imshow(share, origin="lower", extent=extent, interpolation="bilinear", **looks)
         ax.contour(*values, share, levels=[0.5], colors="black", linewidths=1.1)
-        ax.scatter(*X.T, c=y, s=10, cmap="RdBu", edgecolors="white", linewidths=0.4)
-        ax.set_title(f"stage {stage + 1} of {len(stages)}", fontsize=9)
+        ax.scatter(*X.T, c=y, s=12, cmap=colours, edgecolors="white", linewidths=0.4)
+        bandwidth = model.path_.bandwidths[stage]
+        title = f"stage {stage + 1} of {len(stages)}, bandwidth {bandwidth:.2g}"
+        ax.set_title(title, fontsize=9)
     figure.savefig(IMAGES / "class_stages.png", dpi=100)
 
 

@@ -38,7 +38,7 @@ class Halving:
         return bandwidth
 
     def threshold(self, bandwidth):
-        """Speed below which that bandwidth is given up."""
+        """Speed below which training leaves that bandwidth."""
         return self.min_speed if bandwidth > self.floor else 0.0
 
 

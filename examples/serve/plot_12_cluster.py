@@ -35,12 +35,14 @@ again = KernelDescentRegressor(device="dask", max_r2=0.9).fit(X_train, y_train)
 print(np.array_equal(model.path_.coefficients, again.path_.coefficients))
 
 # %%
-# Rows of a dask array are predicted on the workers, when you ask for the result.
+# Rows of a dask array are predicted where they are, block by block. The model travels to the
+# workers, where it should compute locally.
 
 import dask.array as da
 
 rows = da.from_array(X_test, chunks=(25, 3))
-predictions = model.predict(rows)
+model.device = None
+predictions = rows.map_blocks(model.predict, drop_axis=1, meta=np.zeros(0))
 print(predictions)
 print(np.allclose(predictions.compute(), model.predict(X_test)))
 

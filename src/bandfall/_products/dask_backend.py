@@ -257,7 +257,7 @@ class WorkerRows:
 class TileProducts:
     """Products tile by tile with NumPy; as many tiles of one bandwidth are kept as fit the budget.
 
-    A call of an earlier bandwidth may still run, and fills tiles that nobody else sees.
+    A call of an earlier bandwidth may still run; it fills tiles of its own.
     """
 
     def __init__(self, held: WorkerRows):

@@ -55,7 +55,7 @@ def next_roots(
 def likely_roots(
     parts: Sequence[Part], roots: Roots, key: MetricKey, ended: Callable[[], bool] = never
 ) -> Roots:
-    """The roots whose directions are those of `roots`, scaled anew by marginal likelihood.
+    """The roots whose directions are those of `roots`, scaled by marginal likelihood.
 
     Slopes say which directions matter; likelihood says how far apart rows have to be along each.
     The prior is around the scales of `roots`.

@@ -28,7 +28,7 @@ Now: TypeAlias = Callable[[], float]  # seconds
 def path_seconds(
     rows: Rows, candidate: Candidate, n_probed: int, now: Now = time.monotonic
 ) -> Callable[[int], float]:
-    """Seconds for a path over so many rows, at the pace of a few products over `n_probed` of them.
+    """Seconds for a path, by its number of rows, at the pace of a few products over `n_probed`.
 
     The pace of a search does not predict this: its paths end early. K is kept between products if
     it fits the memory budget, and evaluated for each otherwise.

@@ -22,7 +22,7 @@ def rung_splits(rows: Rows, random: np.random.RandomState) -> list[list[Split]]:
     if n_folds:
         splits = folds(rows, random, n_folds)
         n_first = min(settings.race_folds, n_folds // 2)
-        if n < settings.few_rows:  # one partition is a coin toss
+        if n < settings.few_rows:  # one partition is too noisy
             n_first = len(splits)
             splits += folds(rows, random, n_folds)
         most = min(settings.class_train_rows, settings.rung_rows[-1])
@@ -62,7 +62,7 @@ def folds(rows: Rows, random: np.random.RandomState, n_folds: int) -> list[Split
 
 
 def capped(split: Split, n_train: int, n_held_out: int, random: np.random.RandomState) -> Split:
-    """A split with a random choice of at most so many of its rows."""
+    """A split with at most `n_train` and `n_held_out` of its rows, chosen at random."""
     train, held_out = (
         numbers if len(numbers) <= most else random.permutation(numbers)[:most]
         for numbers, most in zip(split, (n_train, n_held_out), strict=True)

@@ -80,7 +80,7 @@ BUDGET = {
     "_onnx": 635,
     "_paper": 1805,
     "_products": 3790,
-    "_search": 2171,
+    "_search": 2070,
     "_targets": 825,
     "datasets": 735,
     "demo": 570,
@@ -92,7 +92,7 @@ BUDGET = {
     "rivals": 570,
     "tables": 2268,
     "theory": 1050,
-    "top": 826,
+    "top": 925,
 }
 PUBLIC = {"datasets", "demo", "descent", "kernels", "neural", "plotting", "report", "rivals"}
 PUBLIC |= {"tables", "theory"}  # rooms that docs/api lists; their modules begin with an underscore

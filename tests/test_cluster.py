@@ -17,7 +17,7 @@ from bandfall._estimators.training import FitProgress
 from bandfall._products import ClusterError, dask_backend
 from bandfall._products.dask_backend import Crew, DaskOperator, connect
 from bandfall._products.device import is_cluster
-from bandfall._search.clock import PathProgress
+from bandfall._progress import PathProgress
 from bandfall.descent import Flow
 from bandfall.kernels import get_kernel
 from clusters import (

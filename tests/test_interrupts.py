@@ -174,7 +174,7 @@ def test_the_command_writes_the_model_so_far(choice, tmp_path, monkeypatch):
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from bandfall._estimators import training
-from bandfall._search.clock import PathProgress
+from bandfall._progress import PathProgress
 from bandfall._estimators.training import FitProgress
 from bandfall._cli.main import main
 

@@ -1,16 +1,17 @@
-"""Threads over blocks of rows: NumPy releases the GIL, so threads can use all cores."""
+"""Threads over blocks of rows and tasks: NumPy releases the GIL, so that they use all cores."""
 
 from __future__ import annotations
 
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import TypeVar
 
+import joblib
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
@@ -23,6 +24,7 @@ FEW_ROWS = 6000
 FEW_DECOMPOSED_ROWS = 1000
 
 Task = TypeVar("Task")
+Result = TypeVar("Result")
 _local = threading.local()
 
 
@@ -125,6 +127,53 @@ def blas_threads_for(n_rows: int, few: int = FEW_ROWS) -> AbstractContextManager
 def decomposition_threads_for(n_rows: int) -> AbstractContextManager[None]:
     """`blas_threads_for` around decompositions of an (n_rows, n_rows) matrix."""
     return blas_threads_for(n_rows, FEW_DECOMPOSED_ROWS)
+
+
+def threads_for(n_rows: int, n_jobs: int | None) -> int:
+    """Number of tasks over `n_rows` rows to run at a time; `n_jobs` is the user's wish.
+
+    With fewer than 200 rows, the interpreter takes most of the time, not the loops.
+    """
+    if n_jobs is None:
+        return n_threads() if 200 <= n_rows <= FEW_ROWS else 1
+    return joblib.effective_n_jobs(n_jobs)
+
+
+def parallel_map(
+    function: Callable[[Task], Result],
+    tasks: Sequence[Task],
+    *,
+    n_rows: int,
+    n_jobs: int | None,
+    stop: Callable[[], None] = lambda: None,
+    press: Callable[[], None] | None = None,
+) -> list[Result]:
+    """Apply a function to all tasks, in threads if that is faster; results are in order.
+
+    No thread is left running: if a task fails or the user interrupts, `stop` is called, which
+    should make running tasks end soon, and then all tasks are awaited. With `press`, which is
+    called for a KeyboardInterrupt instead, the results of all tasks are returned.
+    """
+    n_jobs = min(threads_for(n_rows, n_jobs), len(tasks))
+    with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait
+        if n_jobs <= 1:
+            return [function(task) for task in tasks]
+        with ThreadPoolExecutor(n_jobs, thread_name_prefix="bandfall-search") as pool:
+            futures = [pool.submit(function, task) for task in tasks]
+            try:
+                try:
+                    done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                    for one in done:
+                        one.result()
+                except KeyboardInterrupt:
+                    if press is None:
+                        raise
+                    press()
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                stop()
+                raise
 
 
 def rows_within(budget: int, row_size: int) -> int:

@@ -23,7 +23,7 @@ from bandfall._cli import compare, terminal, training
 from bandfall._cli.options import Choices
 from bandfall._cli.training import make_estimator
 from bandfall._estimators.training import FitProgress
-from bandfall._search.clock import PathProgress
+from bandfall._progress import PathProgress
 from bandfall.report._columns import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._search.clock import observed_by
+from bandfall._progress import observed_by
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))

@@ -25,7 +25,7 @@ from bandfall._cli import compare
 from bandfall._estimators import training
 from bandfall._estimators.training import FitProgress
 from bandfall._explore.page import WhatIf, render_explorer
-from bandfall._search.clock import PathProgress
+from bandfall._progress import PathProgress
 from bandfall.descent import Flow
 from bandfall.report import report_on
 from bandfall.report._columns import LabelledRows

@@ -6,15 +6,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor
+from bandfall._progress import PathProgress, observed_by
 from bandfall._search.clock import (
     FINAL_FITS,
     FINALISTS,
     SEARCH,
     STAGES,
     Clock,
-    PathProgress,
     coarse,
-    observed_by,
     work,
 )
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bandfall._models.member import Candidate
 from bandfall._search.candidates import Request
 from bandfall._search.parts import Part, run_parts
 from bandfall._search.rows import Encoded, Rows
@@ -33,7 +34,7 @@ class Even:
 
 
 def run(parts, judge):
-    request = Request("standard", 0, "gaussian", SPEEDS)
+    request = Request(Candidate(), SPEEDS)
     return run_parts(parts, request, [np.ones(2)] * len(parts), judge)
 
 

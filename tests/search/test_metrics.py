@@ -46,7 +46,9 @@ def trial_of(encoding="standard", n_rounds=0, kernel="gaussian", speed=0.1, max_
 
 
 def train(parts, request, root=ONES):
-    return train_parts(parts, request, [p.scaled(request.encoding, root)[0] for p in parts])
+    return train_parts(
+        parts, request, [p.scaled(request.candidate.encoding, root)[0] for p in parts]
+    )
 
 
 def next_root(part, ladder, root, scout, speed):
@@ -61,7 +63,9 @@ def test_the_metric_comes_from_gradients_at_the_scouts_stop(weighted):
     (before,) = roots_of({}, STANDARD, [part])
     assert_array_equal(before, np.ones(3))
     for n_rounds in range(2):
-        (ladder,) = train([part], Request("standard", n_rounds, "gaussian", SPEEDS), before)
+        (ladder,) = train(
+            [part], Request(Candidate("standard", n_rounds, "gaussian"), SPEEDS), before
+        )
         scout = trial_of(n_rounds=n_rounds, max_r2=0.8)
         root = next_root(part, ladder, before, scout, 1)
         stops = ladder.reached(1, 0.8)
@@ -99,7 +103,7 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
     for number in range(3):
         scout = scouts[STANDARD.after(number)]
         one = scout.candidate
-        request = Request("standard", number, one.kernel, [one.min_speed], scout.max_r2)
+        request = Request(Candidate("standard", number, one.kernel), [one.min_speed], scout.max_r2)
         (ladder,) = train([part], request, root)
         root = next_root(part, ladder, root, scout, 0)
         slowly[STANDARD.after(number + 1)] = root
@@ -139,7 +143,7 @@ def test_norms_that_depend_on_the_axes_have_metrics_of_their_own():
     """Columns are scaled one by one for them; the Euclidean norm may also mix columns."""
     part, roots = part_of(rows_of()), []
     for kernel in ("matern12", "laplace-1"):
-        (ladder,) = train([part], Request("standard", 0, kernel, [0.1]))
+        (ladder,) = train([part], Request(Candidate("standard", 0, kernel), [0.1]))
         roots.append(next_root(part, ladder, ONES, trial_of(kernel=kernel, max_r2=0.8), 0))
     mixing, scales = roots
     assert mixing.shape == (3, 3)

@@ -50,7 +50,7 @@ def rows_of(n=40, n_outputs=1, weighted=False, dtype=np.float64):
 def test_operators_of_parts_are_released(weighted):
     backend = Counting(HOST)
     part = part_of(replace(rows_of(weighted=weighted), backend=backend))
-    request = Request("standard", 0, "laplace-1.5", SPEEDS)
+    request = Request(Candidate("standard", 0, "laplace-1.5"), SPEEDS)
     assert len(train_parts([part, part], request, [part.columns("standard")[0]] * 2)) == 2
     assert backend.n_made == 2
     assert not backend.open
@@ -70,7 +70,7 @@ def trial_of(encoding="standard", n_rounds=0, kernel="gaussian", speed=0.1, max_
 def test_predictions_are_kernel_sums(kernel, weighted):
     rows = rows_of(n_outputs=2, weighted=weighted)
     part = part_of(rows)
-    (outcome,) = run([part], Request("curved", 0, kernel, SPEEDS))
+    (outcome,) = run([part], Request(Candidate("curved", 0, kernel), SPEEDS))
     Z = rows.views["curved"].Z
     ladder = outcome.ladder
     sums = staged_sums(
@@ -87,7 +87,7 @@ def test_predictions_are_kernel_sums(kernel, weighted):
 def test_paths_fit_their_own_rows(weighted):
     rows = rows_of(n_outputs=2, weighted=weighted)
     part = part_of(rows)
-    (outcome,) = run([part], Request("standard", 0, "gaussian", SPEEDS))
+    (outcome,) = run([part], Request(Candidate(), SPEEDS))
     Z, y = rows.views["standard"].Z[part.train], rows.y[part.train]
     weights = np.ones(len(part)) if rows.weights is None else rows.weights[part.train]
     sums = staged_sums("gaussian", Z, Z, outcome.ladder.bandwidths, outcome.ladder.coefficients)
@@ -109,7 +109,7 @@ def test_a_weight_counts_as_so_many_rows():
     plain = Rows({"standard": Encoded(X[repeated])}, y[repeated], repeated)
     n = counts[:15].sum()
     outcomes = [
-        run([part], Request("standard", 0, "gaussian", SPEEDS))[0]
+        run([part], Request(Candidate(), SPEEDS))[0]
         for part in (Part(weighted, train, new), Part(plain, np.arange(n), np.arange(n, n + 5)))
     ]
     assert_allclose(outcomes[0].ladder.r2[-1], outcomes[1].ladder.r2[-1], atol=1e-6)
@@ -119,7 +119,7 @@ def test_a_weight_counts_as_so_many_rows():
 def test_nothing_is_predicted_for_no_rows():
     rows = rows_of()
     everything = Part(rows, np.arange(len(rows)), np.arange(0))
-    (outcome,) = run([everything], Request("standard", 0, "gaussian", SPEEDS))
+    (outcome,) = run([everything], Request(Candidate(), SPEEDS))
     assert outcome.predictions.shape == (len(outcome.ladder.r2), 0, len(SPEEDS), 1)
 
 
@@ -130,7 +130,7 @@ def test_targets_that_are_constant_within_a_part_are_predicted_by_their_mean(con
     if constant == "both":
         rows.y[:30, 1] = -0.2
     part = Part(rows, np.arange(30), np.arange(30, 40))
-    (outcome,) = run([part], Request("standard", 0, "gaussian", SPEEDS))
+    (outcome,) = run([part], Request(Candidate(), SPEEDS))
     assert_allclose(outcome.predictions[..., 0], 0.7, atol=1e-12)
     if constant == "both":
         assert_allclose(outcome.predictions[..., 1], -0.2, atol=1e-12)
@@ -138,7 +138,8 @@ def test_targets_that_are_constant_within_a_part_are_predicted_by_their_mean(con
     else:
         alone = Rows(rows.views, rows.y[:, 1:], rows.groups)
         (expected,) = run(
-            [Part(alone, part.train, part.held_out)], Request("standard", 0, "gaussian", SPEEDS)
+            [Part(alone, part.train, part.held_out)],
+            Request(Candidate(), SPEEDS),
         )
         assert_allclose(outcome.ladder.r2, expected.ladder.r2, atol=1e-9)
         assert_allclose(outcome.predictions[..., 1:], expected.predictions, atol=1e-9)
@@ -147,9 +148,9 @@ def test_targets_that_are_constant_within_a_part_are_predicted_by_their_mean(con
 def test_parts_side_by_side_are_nearly_as_one_by_one():
     rows = rows_of(n=60)
     parts = [Part(rows, *split) for split in folds(rows, np.random.RandomState(0), 3)]
-    together = run(parts, Request("standard", 0, "matern12", SPEEDS))
+    together = run(parts, Request(Candidate("standard", 0, "matern12"), SPEEDS))
     for part, outcome in zip(parts, together, strict=True):
-        (alone,) = run([part], Request("standard", 0, "matern12", SPEEDS))
+        (alone,) = run([part], Request(Candidate("standard", 0, "matern12"), SPEEDS))
         # Another start bandwidth, another grid: the same paths up to its resolution.
         assert_allclose(outcome.predictions[-1], alone.predictions[-1], atol=0.2)
         assert np.abs(outcome.predictions[-1] - alone.predictions[-1]).mean() < 0.05
@@ -158,8 +159,8 @@ def test_parts_side_by_side_are_nearly_as_one_by_one():
 def test_single_precision_stays_single():
     rows = rows_of(dtype=np.float32)
     part = part_of(rows)
-    (outcome,) = run([part], Request("standard", 0, "gaussian", SPEEDS))
-    (double,) = run([part_of(rows_of())], Request("standard", 0, "gaussian", SPEEDS))
+    (outcome,) = run([part], Request(Candidate(), SPEEDS))
+    (double,) = run([part_of(rows_of())], Request(Candidate(), SPEEDS))
     assert outcome.ladder.coefficients.dtype == np.float32
     assert outcome.predictions.dtype == np.float64
     stop = min(len(outcome.ladder.bandwidths), len(double.ladder.bandwidths))

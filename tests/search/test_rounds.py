@@ -9,8 +9,9 @@ import pytest
 
 from bandfall._models.member import Candidate
 from bandfall._search import metrics
-from bandfall._search.candidates import Trial, families_among, families_for
+from bandfall._search.candidates import Trial
 from bandfall._search.rounds import Found, judge_again, promising, race
+from bandfall._search.search import families_among, families_for
 from bandfall._search.settings import SPEEDS, Settings
 from search_rows import (
     FEW,
@@ -38,7 +39,10 @@ def test_finalists_do_not_learn_a_metric_twice(monkeypatch):
     families = families_for(first[0].rows, ("gaussian", "matern12"))
     found = race(families, trainer_of(first))
     judge_again(found.finalists, found, trainer_of(second))
-    taught = {(second.index(part), one.encoding, one.n_rounds) for _, part, one in learned}
+    taught = {
+        (second.index(part), one.candidate.encoding, one.candidate.n_rounds)
+        for _, part, one in learned
+    }
     assert {number for number, *_ in taught} == {2, 3}
     assert len(taught) == len(learned) > 3
 

@@ -126,7 +126,7 @@ def test_targets_of_held_out_rows_do_not_touch_their_predictions():
     ((part,),) = rungs_of(changed, ONE_RUNG)
     assert_array_equal(part.held_out, tuned.held_out)
     before = Part(rows, part.train, part.held_out)
-    request = Request("standard", 0, "gaussian", [0.1])
+    request = Request(Candidate(), [0.1])
     outcomes = [run_parts([one], request, [np.ones(3)], PowerLoss())[0] for one in (before, part)]
     n_stops = min(len(one.predictions) for one in outcomes)  # losses end paths
     assert n_stops > 1

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from bandfall import BandfallRegressor
+from bandfall import BandfallRegressor, _threads
 from bandfall._estimators.training import FitProgress
-from bandfall._search import trainer
-from bandfall._threads import FEW_ROWS, _blas_pools
+from bandfall._threads import FEW_ROWS, _blas_pools, parallel_map
 
 
 def blas_threads():
@@ -20,16 +19,16 @@ def blas_threads():
 @pytest.mark.parametrize("n_jobs", [1, 2, None])
 @pytest.mark.parametrize("n_rows", [10, 1000, 10**6])
 def test_results_come_in_order(n_rows, n_jobs):
-    found = trainer.parallel_map(np.sqrt, [4.0, 9.0, 1.0], n_rows=n_rows, n_jobs=n_jobs)
+    found = parallel_map(np.sqrt, [4.0, 9.0, 1.0], n_rows=n_rows, n_jobs=n_jobs)
     assert found == [2.0, 3.0, 1.0]
 
 
 def test_blas_has_one_thread_for_the_whole_of_a_search_over_few_rows():
     before = blas_threads()
-    inside = trainer.parallel_map(lambda _: blas_threads(), [0], n_rows=FEW_ROWS, n_jobs=1)
+    inside = parallel_map(lambda _: blas_threads(), [0], n_rows=FEW_ROWS, n_jobs=1)
     assert inside == [1]
     assert blas_threads() == before
-    inside = trainer.parallel_map(lambda _: blas_threads(), [0], n_rows=FEW_ROWS + 1, n_jobs=1)
+    inside = parallel_map(lambda _: blas_threads(), [0], n_rows=FEW_ROWS + 1, n_jobs=1)
     assert inside == [before]
 
 
@@ -41,11 +40,11 @@ def test_threads_where_they_pay(monkeypatch, n_rows, expected):
         asked.append(n_jobs)
         return ThreadPoolExecutor(n_jobs, **options)
 
-    monkeypatch.setattr(trainer, "n_threads", lambda: 8)
-    monkeypatch.setattr(trainer, "ThreadPoolExecutor", pool)
-    assert trainer.parallel_map(abs, [-1] * 9, n_rows=n_rows, n_jobs=None) == [1] * 9
+    monkeypatch.setattr(_threads, "n_threads", lambda: 8)
+    monkeypatch.setattr(_threads, "ThreadPoolExecutor", pool)
+    assert parallel_map(abs, [-1] * 9, n_rows=n_rows, n_jobs=None) == [1] * 9
     assert (asked or [1]) == [expected]
-    trainer.parallel_map(abs, [-1], n_rows=n_rows, n_jobs=None)  # one task needs no thread
+    parallel_map(abs, [-1], n_rows=n_rows, n_jobs=None)  # one task needs no thread
     assert (asked or [1]) == [expected]
 
 
@@ -65,7 +64,7 @@ def test_no_thread_is_at_work_after_an_error(error):
 
     before = blas_threads()
     with pytest.raises(error):
-        trainer.parallel_map(task, list(range(9)), n_rows=1000, n_jobs=3, stop=stopped.set)
+        parallel_map(task, list(range(9)), n_rows=1000, n_jobs=3, stop=stopped.set)
     assert len(ended) <= 3  # those at work were waited for, the others never began
     assert not [one for one in threading.enumerate() if one.name.startswith("bandfall-search")]
     assert blas_threads() == before

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.testing import assert_allclose
 
+from bandfall._models.member import Candidate
 from bandfall._search.candidates import (
     Request,
 )
@@ -15,7 +16,7 @@ from search_rows import (
     rows_of,
 )
 
-REQUEST = Request("standard", 0, "gaussian", (0.1,))
+REQUEST = Request(Candidate(), (0.1,))
 
 
 def outcome_of(r2, predictions, part, judge):

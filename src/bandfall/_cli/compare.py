@@ -33,7 +33,7 @@ from bandfall._cli.terminal import Bar, InputError, print_json, print_table
 from bandfall._cli.training import fit_arguments, make_estimator
 from bandfall._estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
 from bandfall._estimators.view import last_step
-from bandfall._search.clock import observed_by
+from bandfall._progress import observed_by
 from bandfall._targets import Classes, Numbers, Target
 from bandfall._typing import Estimator
 from bandfall.report._columns import LabelledRows

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from bandfall._files import ModelFileError
 from bandfall._files.atomic import check_writable
-from bandfall._search.clock import Progress as Work
+from bandfall._progress import Progress as Work
 
 # Exit codes, documented in `docs/cli.md`.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130

@@ -18,7 +18,7 @@ from bandfall._cli.terminal import Bar, InputError, note
 from bandfall._estimators import KernelDescentRegressor
 from bandfall._estimators.view import last_step, last_step_prefix, story_of
 from bandfall._products import check_device
-from bandfall._search.clock import observed_by
+from bandfall._progress import observed_by
 from bandfall._typing import Estimator, JsonDict, Weights
 from bandfall.tables._text import usual_style
 

@@ -28,6 +28,7 @@ from bandfall._estimators.base import (
 )
 from bandfall._estimators.view import Story
 from bandfall._products import check_device
+from bandfall._progress import PathProgress
 from bandfall._typing import ArrayLike
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
@@ -148,8 +149,6 @@ class KernelDescentRegressor(KernelRegressor):
         -------
         self
         """
-        from bandfall._search.clock import PathProgress  # predictions need no search
-
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         held_out, latest, pressed = None, None, False

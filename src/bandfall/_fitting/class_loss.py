@@ -22,9 +22,9 @@ from bandfall._search.rows import Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import PENALTIES, Settings
 from bandfall._search.splits import folds_for
-from bandfall._search.trainer import parallel_map
 from bandfall._targets.links import SOFTMAX_LINKS, LogLoss
 from bandfall._targets.losses import mean_and_error, mean_r2
+from bandfall._threads import parallel_map
 from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel

@@ -20,8 +20,8 @@ from bandfall._search.metrics import likely_roots
 from bandfall._search.parts import Part, run_parts
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.splits import shuffled_groups
-from bandfall._search.trainer import parallel_map
 from bandfall._targets.losses import PowerLoss
+from bandfall._threads import parallel_map
 from bandfall.descent import Log, Path, Status
 from bandfall.descent._partition import Leaf, Partition, PartitionedSum, partition_rows
 from bandfall.descent._path import column_means, column_norms
@@ -267,7 +267,7 @@ def _judged(leaf: LeafRows, root: np.ndarray | None, trial: Trial) -> _Judged:
     part = Part(rows, np.flatnonzero(~judging), np.flatnonzero(judging))
     settings, X = rows.settings, rows.views["leaf"].Z
     limit = min(settings.max_r2, max(settings.farthest, beyond(trial, settings)))
-    request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], limit)
+    request = Request(replace(candidate, encoding="leaf"), [candidate.min_speed], limit)
     judge = PowerLoss() if leaf.classes is None else PowerLoss(2.0)  # proper for shares of classes
     (outcome,) = run_parts([part], request, [np.ones(X.shape[1])], judge)
     losses = np.average(outcome.losses[:, :, 0], axis=1, weights=part.evidence)

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
-from bandfall._models.member import Candidate, Family, MetricKey
-from bandfall._search.rows import Rows
+from bandfall._models.member import Candidate
 from bandfall._search.settings import SPEEDS, Settings
-from bandfall.kernels._kernel import Kernel, get_kernel
 
 
 @dataclass(frozen=True)
 class Request:
-    """A ladder of speeds to train on all parts; `kernel` may be a name."""
+    """A candidate to train on all parts, at several speeds instead of its own."""
 
-    encoding: str
-    n_rounds: int
-    kernel: Kernel
+    candidate: Candidate
     speeds: Sequence[float]
     max_r2: float = Settings.max_r2
-    likelihood: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kernel", get_kernel(self.kernel))
-
-    @property
-    def metric(self) -> MetricKey:
-        """The metric that distances are measured in."""
-        return self.candidate(self.speeds[0]).metric
-
-    def candidate(self, speed: float) -> Candidate:
-        """The candidate of one speed."""
-        return Candidate(
-            self.encoding, self.n_rounds, self.kernel, speed, likelihood=self.likelihood
-        )
 
 
 @dataclass(frozen=True)
@@ -60,43 +41,6 @@ class Trial:
         """Whether outputs are log-odds of classes."""
         return self.candidate.penalty > 0.0 or self.temperature > 0.0
 
-    def request(self, speeds: Sequence[float], max_r2: float) -> Request:
-        """A ladder of other speeds of its candidate, up to a training R²."""
-        one = self.candidate
-        return Request(one.encoding, one.n_rounds, one.kernel, speeds, max_r2, one.likelihood)
-
-
-def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> list[Family]:
-    """The families that are searched for these rows: with these kernels, or those of settings."""
-    if kernels is not None:
-        return families_among(rows, dict.fromkeys(rows.views, tuple(kernels)))
-    settings, n = rows.settings, len(rows)
-    usual, more, most = settings.families, settings.more_for_numbers, n
-    if rows.strata is not None:
-        usual, more, most = settings.class_families, settings.more_for_classes, settings.exact_rows
-    families = families_among(rows, usual)
-    if settings.fold_rows <= n <= most:
-        widths = {name: view.Z.shape[1] for name, view in rows.views.items()}
-        others = families_among(rows, more)
-        families += [one for one in others if widths[one.encoding] <= settings.more_columns]
-    return families
-
-
-def exact_families_for(rows: Rows) -> list[Family]:
-    """Further families for numbers of many rows, if they turn out to be almost free of noise."""
-    settings = rows.settings
-    tried = rows.strata is None and len(rows) >= settings.fold_rows
-    return families_among(rows, settings.exact_families) if tried else []
-
-
-def families_among(rows: Rows, kernels: Mapping[str, Sequence[Kernel | str]]) -> list[Family]:
-    """The families of these kernels whose encodings the rows have."""
-    return [
-        Family(encoding, get_kernel(kernel))
-        for encoding in rows.views
-        for kernel in kernels.get(encoding, ())
-    ]
-
 
 def beyond(trial: Trial, settings: Settings) -> float:
     """Training R² for the next paths: well beyond the stop of the best trial."""
@@ -108,7 +52,7 @@ def neighbouring(trial: Trial, settings: Settings, few_speeds: bool = False) -> 
     speed = trial.candidate.min_speed
     place = SPEEDS.index(speed)
     speeds = (speed,) if few_speeds else SPEEDS[max(0, place - 1) : place + 2]
-    return trial.request(speeds, beyond(trial, settings))
+    return Request(trial.candidate, speeds, beyond(trial, settings))
 
 
 def trial_table(trials: Sequence[Trial]) -> dict[str, np.ndarray]:

@@ -13,8 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from typing import Protocol
+
+from bandfall._progress import observer
 
 STAGES = "search", "finalists", "log-loss", "final fits", "summary"
 SEARCH, FINALISTS, LOG_LOSS, FINAL_FITS, SUMMARY = STAGES
@@ -25,26 +25,6 @@ SEARCH_SHARE = 1 / 3  # smallest share of the work for the search, however long 
 FIRST_SECONDS = 1.0  # that the first trial may always take: without it there is no model
 SLOWEST = 1.5  # multiple of the limit at which nothing more begins, if other programs compute
 FIXED = 500**2  # entries that take as long as everything else in a ladder: 60 to 3,000 rows
-
-
-class Progress(Protocol):
-    """What an observer of fits reads."""
-
-    def share(self) -> float:
-        """Share of the work that is done, 0 to 1."""
-
-
-_observer: ContextVar[Callable[[Progress], None]] = ContextVar("_observer", default=lambda _: None)
-
-
-@contextmanager
-def observed_by(observer: Callable[[Progress], None]) -> Iterator[None]:
-    """Pass the progress of every fit inside this context to the observer when the fit begins."""
-    token = _observer.set(observer)
-    try:
-        yield
-    finally:
-        _observer.reset(token)
 
 
 def work(n_rows: int, n_ladders: float = 1.0) -> float:
@@ -91,7 +71,7 @@ class Clock:
         self._to_come: dict[str, float] = {}  # entries not begun, by stage
         self._done = self._running = self._share = 0.0
         self._lock = threading.Lock()
-        _observer.get()(self)
+        observer.get()(self)
 
     @property
     def bounded(self) -> bool:
@@ -224,20 +204,3 @@ class Clock:
             if self._done:
                 self._share = max(self._share, self._done / (self._done + left))
             return self._share
-
-
-class PathProgress:
-    """The progress of one path up to `max_r2`: its residual falls about exponentially."""
-
-    def __init__(self, max_r2: float):
-        self._r2, self._left = 0.0, max(1.0 - max_r2, 1e-4)
-        _observer.get()(self)
-
-    def reach(self, r2: float) -> None:
-        """Note the R² at the end of a stage."""
-        self._r2 = r2
-
-    def share(self) -> float:
-        """Share of the training that is done, 0 to 1."""
-        left = min(max(1.0 - self._r2, self._left), 1.0)
-        return math.log(left) / math.log(self._left) if self._left < 1.0 else 1.0

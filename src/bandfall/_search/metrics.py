@@ -9,7 +9,7 @@ import numpy as np
 
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, mean_root, normalised, scaled
-from bandfall._search.candidates import Trial
+from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Stages
 from bandfall._search.parts import Part, train_parts
 from bandfall._targets.losses import evidence_weights
@@ -28,7 +28,7 @@ def roots_of(metrics: Metrics, key: MetricKey, parts: Sequence[Part]) -> Roots:
     """The roots of a metric; that of no round leaves columns as they are."""
     if key.learned:
         return metrics[key]
-    return (np.ones(parts[0].rows.views[key.encoding].Z.shape[1]),) * len(parts)
+    return (np.ones(parts[0].rows.n_columns(key.encoding)),) * len(parts)
 
 
 def next_roots(
@@ -105,7 +105,7 @@ def completed(
                 continue
             scout = scouts[step.after(step.n_rounds - 1)]
             roots = roots_of(result, scout.candidate.metric, parts)[len(known) :]
-            request = scout.request([scout.candidate.min_speed], scout.max_r2)
+            request = Request(scout.candidate, [scout.candidate.min_speed], scout.max_r2)
             pairs = zip(lacking, roots, strict=True)
             rows = [part.scaled(step.encoding, root)[0] for part, root in pairs]
             ladders = train_parts(lacking, request, rows, ended=ended)

@@ -91,14 +91,15 @@ def _ladder_pace(rows: Rows, kernel: Kernel, judge: Judge, n_rows: int, clock: C
     """Seconds for each entry of a ladder over two thirds of `n_rows` rows."""
     settings, now = rows.settings, clock.stopwatch
     encoding = next(iter(rows.views))
-    request = Request(encoding, 0, kernel, settings.first_speeds, settings.first_max_r2)
+    candidate = Candidate(encoding, kernel=kernel)
+    request = Request(candidate, settings.first_speeds, settings.first_max_r2)
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
 
     def seconds(some: np.ndarray) -> float:
         held_out = np.arange(len(some)) % 3 == 0
         part = Part(rows, some[~held_out], some[held_out])
         start = now()
-        run_parts([part], request, roots_of({}, request.metric, [part]), judge)
+        run_parts([part], request, roots_of({}, candidate.metric, [part]), judge)
         return now() - start
 
     with clock.uncounted():

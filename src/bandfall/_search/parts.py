@@ -131,10 +131,13 @@ def run_parts(
     After its best stop, a slow path would spend most of its products on learning noise. A speed
     ends once its loss over all parts is clearly above its minimum so far.
     """
-    rows = [part.scaled(request.encoding, root) for part, root in zip(parts, roots, strict=True)]
+    rows = [
+        part.scaled(request.candidate.encoding, root)
+        for part, root in zip(parts, roots, strict=True)
+    ]
     n_speeds, (_, n_outputs) = len(request.speeds), parts[0].y.shape
     backend, worse = parts[0].rows.backend, parts[0].rows.settings.worse
-    crosses = [backend.cross(X_new, X, request.kernel) for X, X_new in rows]
+    crosses = [backend.cross(X_new, X, request.candidate.kernel) for X, X_new in rows]
     starts = [np.broadcast_to(one.offset, (len(one.y), n_speeds, n_outputs)) for one in parts]
     predictions = [[start.astype(np.float64)] for start in starts]  # (m, V, k), stop by stop
     pairs = zip(predictions, parts, strict=True)
@@ -179,7 +182,7 @@ def train_parts(
         operators = []
         for part, X in zip(parts, rows, strict=True):
             operator = held.enter_context(
-                operator_over(backend, X, request.kernel, n_columns=n_columns)
+                operator_over(backend, X, request.candidate.kernel, n_columns=n_columns)
             )
             if part.train_weights is not None:
                 operator = WeightedOperator(operator, part.train_weights.astype(X.dtype))
@@ -215,7 +218,7 @@ def trial_of(
     pairs = list(zip(outcomes, stops, strict=True))
     predictions = np.concatenate([one.predictions[stop, :, speed] for one, stop in pairs])
     trial = Trial(
-        request.candidate(request.speeds[speed]),
+        replace(request.candidate, min_speed=request.speeds[speed]),
         loss=mean,
         standard_error=error,
         score=mean_r2(predictions, joined_targets(parts), weights),

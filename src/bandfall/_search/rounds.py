@@ -15,7 +15,7 @@ from itertools import count, takewhile
 
 import numpy as np
 
-from bandfall._models.member import Family, MetricKey
+from bandfall._models.member import Candidate, Family, MetricKey
 from bandfall._search.candidates import Request, Trial, neighbouring
 from bandfall._search.metrics import Metrics
 from bandfall._search.parts import Judged
@@ -66,9 +66,8 @@ class Found:
         keys = takewhile(self.scouts.__contains__, map(key.after, count()))
         return [self.scouts[key] for key in keys]
 
-    def rounds_of(self, request: Request) -> list[Trial]:
+    def rounds_of(self, family: Family) -> list[Trial]:
         """The same of one family."""
-        family = request.candidate(request.speeds[0]).family
         own = [trial for trial in self.predictions if trial.candidate.family == family]
         return [trial for trial in own if not trial.candidate.likelihood]
 
@@ -83,7 +82,9 @@ def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] =
         if some is exact and not (found.best and found.best[0].score > 1.0 - settings.exact):
             break
         starts = [
-            Request(encoding, 0, kernel, settings.first_speeds, settings.first_max_r2)
+            Request(
+                Candidate(encoding, kernel=kernel), settings.first_speeds, settings.first_max_r2
+            )
             for encoding, kernel in some
         ]
         found = judged(found, starts, trainer)
@@ -107,13 +108,14 @@ def by_slopes(
     """The promising kernels, in the next round of metrics that still improve."""
     settings, requests = trainer.settings, []
     for start in starts:
-        rounds, trials = found.rounds(start.metric), found.rounds_of(start)
+        one = start.candidate
+        rounds, trials = found.rounds(one.metric), found.rounds_of(one.family)
         goes_on = len(rounds) == number and misses(rounds, settings.worth) < settings.patience
-        if not (goes_on and trials and trainer.n_columns(start) > 1):
+        if not (goes_on and trials and trainer.rows.n_columns(one.encoding) > 1):
             continue
         if promising([trial.loss for trial in trials], found.best[0].loss, settings):
             again = neighbouring(trials[-1], settings, settings.few_speeds and number > 1)
-            requests.append(replace(again, n_rounds=number))
+            requests.append(replace(again, candidate=replace(again.candidate, n_rounds=number)))
     return requests
 
 
@@ -124,17 +126,18 @@ def by_likelihood(
     settings, requests = trainer.settings, []
     ratio = settings.close if best_round else settings.hopeless
     for start in starts:
-        trials = found.rounds_of(start)
-        learns = 1 < trainer.n_columns(start) <= settings.likelihood_columns
+        one = start.candidate
+        trials = found.rounds_of(one.family)
+        learns = 1 < trainer.rows.n_columns(one.encoding) <= settings.likelihood_columns
         if not (learns and trials and settings.max_rounds):
             continue
-        losses = [trial.loss for trial in found.rounds(start.metric)]
+        losses = [trial.loss for trial in found.rounds(one.metric)]
         number = losses.index(min(losses))
         request = neighbouring(trials[-1], settings, settings.few_speeds) if number else start
-        request = replace(request, n_rounds=number, likelihood=True)
+        one = replace(request.candidate, n_rounds=number, likelihood=True)
         good = min(trial.loss for trial in trials) <= ratio * found.best[0].loss
-        if good and request.metric not in found.metrics:
-            requests.append(request)
+        if good and one.metric not in found.metrics:
+            requests.append(replace(request, candidate=one))
     return requests
 
 

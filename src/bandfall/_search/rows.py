@@ -91,6 +91,10 @@ class Rows:
         """How much rows count where they are held out, shape (n,)."""
         return np.ones(len(self)) if self.weights is None else evidence_weights(self.weights)
 
+    def n_columns(self, encoding: str) -> int:
+        """Number of columns of an encoding."""
+        return self.views[encoding].Z.shape[1]
+
     def final_share(self, n_rows: int) -> float:
         """Kernel entries of a final fit to `n_rows` rows, relative to those of one leaf."""
         if n_rows <= self.leaf_rows:

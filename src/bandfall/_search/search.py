@@ -10,15 +10,16 @@ a better average than the best few, which resemble each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from bandfall._models.member import Family
 from bandfall._search.averaging import Tuned, average_of, greedy_weights
-from bandfall._search.candidates import Trial, exact_families_for, families_for
+from bandfall._search.candidates import Trial
 from bandfall._search.clock import (
     AFTERWARDS,
     FINAL_FITS,
@@ -36,7 +37,7 @@ from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
 from bandfall._search.trainer import Trainer
 from bandfall._targets.losses import Judge, PowerLoss
-from bandfall.kernels._kernel import Kernel
+from bandfall.kernels._kernel import Kernel, get_kernel
 
 
 def tune(
@@ -75,6 +76,37 @@ def tune(
         parts, found = finals(rungs, found, judge, clock, trainer_on)
     outputs = {trial: found.predictions[trial] for trial in found.best}
     return average_of(outputs, parts, judge, found.trials, found.metrics)
+
+
+def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> list[Family]:
+    """The families that are searched for these rows: with these kernels, or those of settings."""
+    if kernels is not None:
+        return families_among(rows, dict.fromkeys(rows.views, tuple(kernels)))
+    settings, n = rows.settings, len(rows)
+    usual, more, most = settings.families, settings.more_for_numbers, n
+    if rows.strata is not None:
+        usual, more, most = settings.class_families, settings.more_for_classes, settings.exact_rows
+    families = families_among(rows, usual)
+    if settings.fold_rows <= n <= most:
+        others = families_among(rows, more)
+        most_columns = settings.more_columns
+        families += [one for one in others if rows.n_columns(one.encoding) <= most_columns]
+    return families
+
+
+def exact_families_for(rows: Rows) -> list[Family]:
+    """Further families for numbers of many rows, if they turn out to be almost free of noise."""
+    tried = rows.strata is None and len(rows) >= rows.settings.fold_rows
+    return families_among(rows, rows.settings.exact_families) if tried else []
+
+
+def families_among(rows: Rows, kernels: Mapping[str, Sequence[Kernel | str]]) -> list[Family]:
+    """The families of these kernels whose encodings the rows have."""
+    return [
+        Family(encoding, get_kernel(kernel))
+        for encoding in rows.views
+        for kernel in kernels.get(encoding, ())
+    ]
 
 
 def finals(

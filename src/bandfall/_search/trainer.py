@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, TypeVar
-
-import joblib
 
 from bandfall._models.member import MetricKey
 from bandfall._products import HOST, resolve_backend
@@ -16,57 +13,10 @@ from bandfall._search.clock import PATH, SEARCH, Clock
 from bandfall._search.metrics import Metrics, Roots, completed, likely_roots, next_roots, roots_of
 from bandfall._search.parts import Judged, Part, judge_parts
 from bandfall._targets.losses import Judge
-from bandfall._threads import FEW_ROWS, blas_threads_for, n_threads
+from bandfall._threads import parallel_map
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-
-def threads_for(n_rows: int, n_jobs: int | None) -> int:
-    """Number of tasks over `n_rows` rows to run at a time; `n_jobs` is the user's wish.
-
-    With fewer than 200 rows, the interpreter takes most of the time, not the loops.
-    """
-    if n_jobs is None:
-        return n_threads() if 200 <= n_rows <= FEW_ROWS else 1
-    return joblib.effective_n_jobs(n_jobs)
-
-
-def parallel_map(
-    function: Callable[[Task], Result],
-    tasks: Sequence[Task],
-    *,
-    n_rows: int,
-    n_jobs: int | None,
-    stop: Callable[[], None] = lambda: None,
-    press: Callable[[], None] | None = None,
-) -> list[Result]:
-    """Apply a function to all tasks, in threads if that is faster; results are in order.
-
-    No thread is left running: if a task fails or the user interrupts, `stop` is called, which
-    should make running tasks end soon, and then all tasks are awaited. With `press`, which is
-    called for a KeyboardInterrupt instead, the results of all tasks are returned.
-    """
-    n_jobs = min(threads_for(n_rows, n_jobs), len(tasks))
-    with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait
-        if n_jobs <= 1:
-            return [function(task) for task in tasks]
-        with ThreadPoolExecutor(n_jobs, thread_name_prefix="bandfall-search") as pool:
-            futures = [pool.submit(function, task) for task in tasks]
-            try:
-                try:
-                    done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-                    for one in done:
-                        one.result()
-                except KeyboardInterrupt:
-                    if press is None:
-                        raise
-                    press()
-                return [future.result() for future in futures]
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                stop()
-                raise
 
 
 class Trainer:
@@ -85,7 +35,8 @@ class Trainer:
         interrupted: Callable[[Trial], bool] = lambda trial: False,
         n_jobs: int | None = 1,
     ):
-        self.parts, self.settings, self.clock = parts, parts[0].rows.settings, clock or Clock()
+        self.parts, self.rows, self.settings = parts, parts[0].rows, parts[0].rows.settings
+        self.clock = clock or Clock()
         self.cut = False  # the plan had no room for everything
         self._judge, self._stage, self._interrupted = judge, stage, interrupted
         self._n_jobs, self._stopped = n_jobs, False
@@ -101,15 +52,11 @@ class Trainer:
         """Whether the search ends with what there is."""
         return self._stopped or (self.clock.begun and self.clock.search_over)
 
-    def n_columns(self, request: Request) -> int:
-        """Number of columns of its encoding."""
-        return self.parts[0].rows.views[request.encoding].Z.shape[1]
-
     def planned(self, requests: Sequence[Request]) -> list[Request]:
         """The first requests for which the plan has room; they begin now."""
         n, n_parts = len(self.parts[0]), len(self.parts)
         for number, one in enumerate(requests):
-            n_ladders = (1.0 if len(one.speeds) > 1 else PATH) + one.metric.learned
+            n_ladders = (1.0 if len(one.speeds) > 1 else PATH) + one.candidate.metric.learned
             if not self.clock.begins(n, n_parts * n_ladders):
                 self.cut = True
                 return list(requests[:number])
@@ -128,7 +75,9 @@ class Trainer:
             before = roots_of(known, teacher.best.candidate.metric, self.parts)
             return self._call(next_roots, before, teacher.best, teacher.paths)
 
-        keys = [key for key in dict.fromkeys(one.metric for one in requests) if key.learned]
+        keys = [
+            key for key in dict.fromkeys(one.candidate.metric for one in requests) if key.learned
+        ]
         pairs = zip(keys, self._each(learn, keys), strict=True)
         return {key: roots for key, roots in pairs if roots is not None}
 
@@ -138,7 +87,7 @@ class Trainer:
         """The metrics of requests, learned on parts that lack them as on the others."""
         groups: dict[MetricKey, list[MetricKey]] = {}
         for one in requests:
-            groups.setdefault(one.metric.after(0), []).append(one.metric)
+            groups.setdefault(one.candidate.metric.after(0), []).append(one.candidate.metric)
 
         def learn(first: MetricKey) -> Metrics:
             own = {key: roots for key, roots in known.items() if key.after(0) == first}
@@ -153,7 +102,7 @@ class Trainer:
         def judge(one: Request) -> Judged | None:
             n_ladders = len(self.parts) * (1.0 if len(one.speeds) > 1 else PATH)
             with self.clock.task(self._stage, n_ladders * len(self.parts[0]) ** 2):
-                roots = roots_of(metrics, one.metric, self.parts)
+                roots = roots_of(metrics, one.candidate.metric, self.parts)
                 result: Judged = self._call(judge_parts, one, roots, self._judge)
             if self.over:
                 return None

@@ -24,7 +24,7 @@ from bandfall._fitting.members import fit_members
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._search.averaging import greedy_weights
-from bandfall._search.rows import Encoded, Rows, TargetEncoded
+from bandfall._search.parts import Encoded, Rows, TargetEncoded
 from bandfall._search.search import tune
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from bandfall._products.base import group_rows
-from bandfall._search.parts import Part
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits

@@ -80,7 +80,7 @@ BUDGET = {
     "_onnx": 635,
     "_paper": 1805,
     "_products": 3790,
-    "_search": 2070,
+    "_search": 2050,
     "_targets": 825,
     "datasets": 735,
     "demo": 570,

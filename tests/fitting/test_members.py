@@ -15,7 +15,7 @@ from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Rows
 from bandfall._search.settings import Settings
 from bandfall.descent import Status
 from problems import problem

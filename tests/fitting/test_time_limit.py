@@ -17,7 +17,7 @@ from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search.clock import FINAL_FITS, Clock, work
 from bandfall._search.pace import path_seconds
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Rows
 from bandfall.descent import Status
 from shell import press_ctrl_c
 

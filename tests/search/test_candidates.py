@@ -5,7 +5,7 @@ import pytest
 
 from bandfall._models.member import Candidate
 from bandfall._search.candidates import Trial, neighbouring
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Rows
 from bandfall._search.search import families_for
 from bandfall._search.settings import SPEEDS, Settings
 

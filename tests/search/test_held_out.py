@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate
 from bandfall._search.candidates import Request
-from bandfall._search.parts import Part, run_parts
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Part, Rows, run_parts
 from bandfall._search.splits import folds
 from bandfall._targets.losses import PowerLoss
 

@@ -10,8 +10,7 @@ from bandfall._products.base import group_rows
 from bandfall._search import metrics
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.metrics import common_root, completed, next_roots, roots_of
-from bandfall._search.parts import Part, train_parts
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Part, Rows, train_parts
 from bandfall._search.splits import folds
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels import get_kernel

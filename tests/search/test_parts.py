@@ -10,8 +10,7 @@ from bandfall._models.member import Candidate, MetricKey
 from bandfall._products import HOST
 from bandfall._products.base import group_rows
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.parts import Part, run_parts, train_parts
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Part, Rows, run_parts, train_parts
 from bandfall._search.splits import folds
 from counting import Counting
 from problems import problem

@@ -13,9 +13,8 @@ from bandfall._search.candidates import (
     Request,
     Trial,
 )
-from bandfall._search.parts import Part, run_parts
+from bandfall._search.parts import Encoded, Part, Rows, run_parts
 from bandfall._search.rounds import Found
-from bandfall._search.rows import Encoded, Rows
 from bandfall._search.search import shortlist, tune
 from bandfall._search.settings import Settings
 from bandfall._targets.losses import PowerLoss, mean_r2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from bandfall._search.rows import Rows
+from bandfall._search.parts import Rows
 from bandfall._search.splits import folds, one_split
 from problems import seeds
 from search_rows import FEW, FOLDS, ONE_RUNG, THREE_RUNGS, TWO_RUNGS, rows_of, rungs_of

@@ -6,7 +6,7 @@ import pytest
 
 from bandfall._files import ModelFileError
 from bandfall._files.codec import decode, encode
-from bandfall._search.rows import TargetEncoded
+from bandfall._search.parts import TargetEncoded
 from bandfall.tables import TableEncoder, prepare_table, read_table
 from onnx_graphs import run_form
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Rows
 from bandfall._search.splits import folds, one_split
 from bandfall._targets.links import LINKS, Link, LogLoss, all_columns, class_codes
 

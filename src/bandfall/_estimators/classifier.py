@@ -22,7 +22,7 @@ from bandfall._typing import ArrayLike
 
 if TYPE_CHECKING:
     from bandfall._search.averaging import Tuned
-    from bandfall._search.rows import Rows
+    from bandfall._search.parts import Rows
 
 
 @estimator

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from bandfall._search.averaging import Tuned
     from bandfall._search.clock import Clock
-    from bandfall._search.rows import Rows
+    from bandfall._search.parts import Rows
     from bandfall._search.settings import Settings
 
 

@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from time import monotonic
 from typing import NamedTuple
 
@@ -26,9 +26,9 @@ from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._products import NumpyBackend, resolve_backend
 from bandfall._search.averaging import Tuned
-from bandfall._search.candidates import Trial, trial_table
+from bandfall._search.candidates import Trial
 from bandfall._search.clock import AFTERWARDS, SUMMARY, Clock, coarse
-from bandfall._search.rows import Encoded, Rows, TargetEncoded
+from bandfall._search.parts import Encoded, Rows, TargetEncoded
 from bandfall._search.search import leaf_rows_for, tune
 from bandfall._targets import Target
 from bandfall._targets.losses import evidence_weights
@@ -263,6 +263,16 @@ def _summarise(
     model.feature_importances_ = model.average_.importances(
         variances, lambda: clock.over, backend=rows.backend
     )
+
+
+def trial_table(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
+    """Columns with one entry per trial."""
+    own = [one.name for one in fields(Trial) if one.name not in ("candidate", "temperature")]
+    rows = [
+        {**trial.candidate.summary(), **{key: getattr(trial, key) for key in own}}
+        for trial in trials
+    ]
+    return {key: np.array([row[key] for row in rows]) for key in rows[0]}
 
 
 class FitProgress:

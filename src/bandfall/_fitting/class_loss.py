@@ -17,8 +17,7 @@ from bandfall._search.averaging import Tuned, average_of
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import LOG_LOSS, Clock
 from bandfall._search.metrics import Roots, roots_of
-from bandfall._search.parts import Part, joined_targets, joined_weights
-from bandfall._search.rows import Rows
+from bandfall._search.parts import Part, Rows, joined_targets, joined_weights
 from bandfall._search.search import tune
 from bandfall._search.settings import PENALTIES, Settings
 from bandfall._search.splits import folds_for

@@ -17,8 +17,7 @@ from bandfall._products import HOST, resolve_backend
 from bandfall._search.candidates import Request, Trial, beyond
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.metrics import likely_roots
-from bandfall._search.parts import Part, run_parts
-from bandfall._search.rows import Encoded, Rows
+from bandfall._search.parts import Encoded, Part, Rows, run_parts
 from bandfall._search.splits import shuffled_groups
 from bandfall._targets.losses import PowerLoss
 from bandfall._threads import parallel_map

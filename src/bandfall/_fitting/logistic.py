@@ -22,7 +22,7 @@ from scipy import linalg
 
 from bandfall._products.loops import loops_over
 from bandfall._search.candidates import Trial
-from bandfall._search.rows import Rows
+from bandfall._search.parts import Rows
 from bandfall._search.settings import Settings
 from bandfall._targets.links import LEAST, PLAIN, LogLoss, all_columns, class_codes, class_shares
 from bandfall._threads import CACHE_ENTRIES, FEW_ROWS, for_each_block, rows_within

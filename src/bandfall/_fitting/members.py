@@ -17,8 +17,7 @@ from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
 from bandfall._search.metrics import roots_of
 from bandfall._search.pace import path_seconds
-from bandfall._search.parts import Part
-from bandfall._search.rows import Rows
+from bandfall._search.parts import Part, Rows
 from bandfall._search.settings import Settings
 from bandfall.descent import Status
 

@@ -12,7 +12,7 @@ from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._products import operator_over
 from bandfall._search.candidates import Trial
-from bandfall._search.rows import Rows
+from bandfall._search.parts import Rows
 from bandfall._search.settings import Settings
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._front import Watcher

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-
-import numpy as np
+from dataclasses import dataclass
 
 from bandfall._models.member import Candidate
 from bandfall._search.settings import SPEEDS, Settings
@@ -53,14 +51,3 @@ def neighbouring(trial: Trial, settings: Settings, few_speeds: bool = False) -> 
     place = SPEEDS.index(speed)
     speeds = (speed,) if few_speeds else SPEEDS[max(0, place - 1) : place + 2]
     return Request(trial.candidate, speeds, beyond(trial, settings))
-
-
-def trial_table(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
-    """Columns with one entry per trial."""
-    names = [field.name for field in fields(Trial)]
-    own = [name for name in names if name not in ("candidate", "temperature")]  # of members alone
-    rows = [
-        {**one.candidate.summary(), **{name: getattr(one, name) for name in own}} for one in trials
-    ]
-    keys = [field.name for field in fields(Candidate)] + own
-    return {key: np.array([row[key] for row in rows]) for key in keys}

@@ -1,22 +1,112 @@
-"""Training several speeds on several parts of the rows, and their trials on held-out rows."""
+"""Rows under every encoding, parts of them, and trials of several speeds on several parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from bandfall._models.metric import scaled
-from bandfall._products import WeightedOperator, operator_over
+from bandfall._products import HOST, Backend, WeightedOperator, operator_over
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Ladder, Stages, Watch, train_ladders
-from bandfall._search.rows import Rows
-from bandfall._targets.losses import Judge, mean_and_error, mean_r2
+from bandfall._search.settings import Settings
+from bandfall._targets.losses import Judge, evidence_weights, mean_and_error, mean_r2
+from bandfall._typing import Weights
 from bandfall.descent._krylov import never
 from bandfall.descent._path import column_means, column_norms, column_units
+from bandfall.tables import Table, TableEncoder
+
+
+class Encoded:
+    """Columns that do not depend on the target, and so not on the choice of held-out rows."""
+
+    def __init__(self, Z: np.ndarray):
+        self.Z = Z
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Variance of each column over all rows, shape (width,)."""
+        return self.Z.var(axis=0, dtype=np.float64)
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Encoded training rows and new rows."""
+        return self.Z[train], self.Z[new]
+
+
+class TargetEncoded(Encoded):
+    """Columns of which some are mean targets, which are learned separately for every part.
+
+    The encoder was fitted to all rows; Z is the result of its `fit_transform`.
+    """
+
+    def __init__(
+        self, encoder: TableEncoder, table: Table, y: np.ndarray, weights: Weights, Z: np.ndarray
+    ):
+        super().__init__(Z)
+        self._encoder, self._table = encoder, encoder.schema.check(table, warn=False)
+        self._y, self._weights = y, weights
+        self._known: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of Z, with mean targets learned from all rows that are not new.
+
+        Levels with few rows need all of them, even if a search trains on some rows alone.
+        """
+        if not len(new):
+            return super().columns(train, new)
+        if new.tobytes() not in self._known:
+            self._known[new.tobytes()] = self._learn(new)
+        others, Z, Z_new = self._known[new.tobytes()]
+        return Z[np.searchsorted(others, train)], Z_new
+
+    def _learn(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        others = np.setdiff1d(np.arange(len(self._y)), new)
+        Z, Z_new = super().columns(others, new)
+        weights = None if self._weights is None else self._weights[others]
+        for columns, encoded, encoded_new in self._encoder.relearned(
+            self._table.take(others), self._y[others], weights, self._table.take(new)
+        ):
+            Z[:, columns], Z_new[:, columns] = encoded, encoded_new
+        return others, Z, Z_new
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """All training rows."""
+
+    views: Mapping[str, Encoded]  # by name of the encoding
+    y: np.ndarray  # (n, k), float64: of zero mean and unit variance
+    groups: np.ndarray  # (n,): 0, 1, …; rows of a group are held out together
+    weights: np.ndarray | None = None  # (n,): in training, about of mean one
+    backend: Backend = HOST
+    strata: np.ndarray | None = None  # (n,): classes; every part gets its share of each
+    leaf_rows: int = sys.maxsize  # that a final fit trains on at a time; leaves divide more rows
+    settings: Settings = field(default_factory=Settings)
+    ordered: bool = False  # whether groups are times: the last are held out
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def evidence(self) -> np.ndarray:
+        """How much rows count where they are held out, shape (n,)."""
+        return np.ones(len(self)) if self.weights is None else evidence_weights(self.weights)
+
+    def n_columns(self, encoding: str) -> int:
+        """Number of columns of an encoding."""
+        return self.views[encoding].Z.shape[1]
+
+    def final_share(self, n_rows: int) -> float:
+        """Kernel entries of a final fit to `n_rows` rows, relative to those of one leaf."""
+        if n_rows <= self.leaf_rows:
+            return 1.0
+        n_paths = self.settings.leaf_paths + float(n_rows < self.settings.again_rows)
+        return n_paths * min(1.0, self.settings.overlapping * self.leaf_rows / n_rows)
 
 
 @dataclass(frozen=True, eq=False)

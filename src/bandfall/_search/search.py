@@ -30,9 +30,8 @@ from bandfall._search.clock import (
     Clock,
 )
 from bandfall._search.pace import affordable_settings
-from bandfall._search.parts import Part, joined_targets, joined_weights
+from bandfall._search.parts import Part, Rows, joined_targets, joined_weights
 from bandfall._search.rounds import Found, judge_again, race
-from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
 from bandfall._search.trainer import Trainer

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bandfall._search.rows import Rows
+from bandfall._search.parts import Rows
 
 Split: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Numbers of training rows and of held-out rows."""

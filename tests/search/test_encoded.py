@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bandfall._search.rows import TargetEncoded
+from bandfall._search.parts import TargetEncoded
 from bandfall.tables import TableEncoder, prepare_table, read_table
 
 

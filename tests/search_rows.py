@@ -18,7 +18,7 @@ FEW = Settings(max_rounds=1)
 FOLDS = Settings(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
 ONE_RUNG = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(1000,), max_rounds=1)
 TWO_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(40, 60), max_rounds=1)
-SLOPES = {"worth": -1.0, "likelihood_columns": 0}  # every round passes for a success
+SLOPES = {"min_gain": -1.0, "likelihood_columns": 0}  # every round passes for a success
 THREE_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(20, 40, 60), max_rounds=1)
 
 

@@ -339,13 +339,13 @@ def with_first(model, **fields):
         (lambda m: with_first(m, weight=-0.5), "weight=-0.5 must be a number in"),
         (
             lambda m: with_members(m, replace(m.members_[0], weight=1.0)),
-            "the encoders do not fit the members",
+            "members and encoders have different encodings",
         ),
         (lambda m: with_first(m, root=np.ones(3)), "root has shape"),
         (lambda m: with_first(m, root=np.full(2, np.inf)), "root must be finite"),
         (
             lambda m: with_encoders(m, standard=m.encoders_["steps"]),
-            "columns of an encoder do not fit the path",
+            "an encoder and the path of its member differ",
         ),
         (lambda m: with_encoders(m, steps=None), "no encoder named 'steps'"),
         (lambda m: changed(m.average_.target, scale=np.zeros(1)), "scale must be positive"),

@@ -83,7 +83,10 @@ def test_the_plainest_member_measures_novelty(average):
     [
         (lambda a: {"members": ()}, "no members"),
         (lambda a: {"members": a.members[:2]}, "do not sum to one"),
-        (lambda a: {"encoders": {**a.encoders, "extra": a.encoders["steps"]}}, "do not fit"),
+        (
+            lambda a: {"encoders": {**a.encoders, "extra": a.encoders["steps"]}},
+            "different encodings",
+        ),
         (lambda a: {"n_rows": 0}, "n_rows=0"),
         (lambda a: {"novelty_scale": -1.0}, "novelty_scale"),
     ],

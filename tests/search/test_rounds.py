@@ -57,7 +57,7 @@ def test_a_metric_is_learned_where_it_helps():
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG])
 def test_likelihood_scales_columns_and_the_directions_of_the_best_round(budget):
-    tuned = tuned_on(rows_of(n=100, d=6), replace(budget, max_rounds=2, worth=-1.0))
+    tuned = tuned_on(rows_of(n=100, d=6), replace(budget, max_rounds=2, min_gain=-1.0))
     rounds = [t for t in tuned.trials if not t.candidate.likelihood]
     best = min(rounds, key=lambda trial: trial.loss).candidate.n_rounds
     scaled = {t.candidate.n_rounds for t in tuned.trials if t.candidate.likelihood}
@@ -85,13 +85,13 @@ def test_one_column_has_no_metric_to_learn():
 @pytest.mark.parametrize("patience", [1, 2, 3])
 def test_rounds_end_when_they_have_not_helped_for_long_enough(patience):
     # Hardly anything is worth it: each round after the first is a miss.
-    budget = replace(ONE_RUNG, worth=0.99, patience=patience, max_rounds=9)
+    budget = replace(ONE_RUNG, min_gain=0.99, patience=patience, max_rounds=9)
     tuned = tuned_on(rows_of(), budget)
     assert max(trial.candidate.n_rounds for trial in tuned.trials) == patience
 
 
 def test_rounds_end_at_their_limit():
-    budget = replace(ONE_RUNG, worth=-1.0, max_rounds=3)  # all rounds pass for a success
+    budget = replace(ONE_RUNG, min_gain=-1.0, max_rounds=3)  # all rounds pass for a success
     tuned = tuned_on(rows_of(), budget)
     assert {trial.candidate.n_rounds for trial in tuned.trials} == {0, 1, 2, 3}
 
@@ -138,7 +138,7 @@ def test_finalists_are_the_best_of_every_kind():
 
 
 def test_families_that_cannot_catch_up_leave_the_race():
-    budget = Settings(hopeless=1.4)
+    budget = Settings(max_ratio_folds=1.4)
     assert promising([9.0], 0.1, budget)  # one round says nothing about the next
     assert promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
     assert not promising([1.0, 0.9], 0.1, budget)
@@ -146,9 +146,9 @@ def test_families_that_cannot_catch_up_leave_the_race():
     assert promising([0.0, 0.0], 0.0, budget)
 
 
-@pytest.mark.parametrize(("hopeless", "n_rounds"), [(0.0, 2), (math.inf, 7)])
-def test_a_family_out_of_the_race_is_trained_no_further(hopeless, n_rounds):
-    budget = replace(FOLDS, max_rounds=6, patience=7, hopeless=hopeless)
+@pytest.mark.parametrize(("max_ratio_folds", "n_rounds"), [(0.0, 2), (math.inf, 7)])
+def test_a_family_out_of_the_race_is_trained_no_further(max_ratio_folds, n_rounds):
+    budget = replace(FOLDS, max_rounds=6, patience=7, max_ratio_folds=max_ratio_folds)
     first, _ = rungs_of(rows_of(), budget)
     found = race(families_for(first[0].rows, ["gaussian"]), trainer_of(first))
     rounds = {trial.candidate.n_rounds for trial in found.trials if not trial.candidate.likelihood}

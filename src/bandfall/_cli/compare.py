@@ -56,9 +56,9 @@ def compare(data: str, *, choices: Choices, json: bool = False) -> None:
 
     Every model is trained with its usual settings on the same rows, at most 10,000 unless
     --max-rows says otherwise. Only cross-validated kernel ridge regression, whose cost grows with
-    the cube of the rows, gets at most 1,000 of them. For
-    the rivals, text, dates and missing values are encoded as numbers in the usual way. Classes
-    are compared by log-loss, AUC, accuracy and calibration error.
+    the cube of the rows, gets at most 1,000 of them. For the rivals, text, dates and missing values
+    are encoded as numbers in the usual way. Classes are compared by log-loss, AUC, accuracy and
+    calibration error.
     """
     if len(choices.targets) > 1:
         raise InputError("models are compared on one --target")
@@ -125,7 +125,7 @@ def rivals_for(y: np.ndarray, classes: bool, seed: int = 0) -> dict[str, Estimat
         "gradient boosting": HistGradientBoostingClassifier(random_state=seed),
         **boosters,
     }
-    n_folds = 5  # of Platt's scaling, which needs as many rows in each class
+    n_folds = 5  # for Platt's scaling, which needs this many rows in each class
     if np.unique(y, return_counts=True)[1].min() >= n_folds:
         platt = CalibratedClassifierCV(SVC(random_state=seed), cv=n_folds)
         models["support vectors (Platt)"] = _scaled(platt)

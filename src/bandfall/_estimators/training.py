@@ -60,9 +60,9 @@ _ENCODINGS = {
     "target": _Encoding(1.0, categories="target"),
     "pairs": _Encoding(2.0, categories="pairs"),
 }
-_SHARE = 0.2  # of the time limit, for an encoding
+_SHARE = 0.2  # an encoding may take this share of the time limit
 _PROBED_ROWS = 100
-_ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
+_ROUNDING = 1e-5  # rounding error of encoded columns, whose deviation is about 1
 _SILENCE = 1.75  # seconds without a message before the progress is printed
 
 
@@ -172,7 +172,7 @@ def _encoded_views(
             continue
         encoder = TableEncoder(numbers, categories, n_steps)
         Z = encoder.fit_transform(table, codes, weights, dtype, warn=False, by_content=True)
-        seconds = seconds or coarse(clock.stopwatch() - start)  # of the standard encoding
+        seconds = seconds or coarse(clock.stopwatch() - start)  # time of the standard encoding
         assert encoder.fitted is not None
         plain = np.take(Z, np.argsort(encoder.fitted.order), axis=1)
         if encoder.uses_target:

@@ -45,7 +45,7 @@ class Component:
     from_state: Callable[[State], object]
 
 
-_REGISTRY: dict[str, Component] = {}  # of all classes
+_REGISTRY: dict[str, Component] = {}  # all stored classes
 
 
 def register(component: Component) -> None:

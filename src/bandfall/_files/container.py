@@ -20,7 +20,7 @@ FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 1 << 24
 _METADATA, _DOCUMENT = "__metadata__", "bandfall"
 _MAX_DIMENSIONS = 8
-_LENGTH_BYTES = 8  # of the length of the header, with which a file starts
+_LENGTH_BYTES = 8  # a file starts with the length of its header
 
 _DTYPES: dict[str, np.dtype] = {
     "F64": np.dtype("<f8"),

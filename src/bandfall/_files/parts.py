@@ -39,7 +39,7 @@ from bandfall.tables._table import LARGEST, Reading
 
 # Predicting takes some 8 µs a stage, whatever the number of rows.
 MAX_STAGES = 1 << 16
-_UNSTORED = frozenset({"n_samples_seen_"})  # of scikit-learn, for `partial_fit` alone
+_UNSTORED = frozenset({"n_samples_seen_"})  # scikit-learn needs it for `partial_fit` alone
 _OPTIONAL = frozenset({"feature_names_in_", "validation_errors_"})
 
 

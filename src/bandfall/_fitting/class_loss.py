@@ -133,7 +133,7 @@ def with_log_odds(
     raced = each(lambda trial: refit(half, trial, _as_they_are(trial, half), clock, 2), plain)
     tried = [fit.trial for fit in raced]
     best = sorted(tried, key=lambda trial: trial.loss)[: settings.wide_finalists]
-    best = [trial for trial in best if trial.loss <= settings.wide_close * best[0].loss]
+    best = [trial for trial in best if trial.loss <= settings.wide_max_ratio * best[0].loss]
     fits += each(lambda trial: rounds(parts, trial, clock), best)
     outputs = {fit.trial: fit.outputs for fit in fits}
     metrics = {fit.trial.candidate.metric: fit.roots for fit in fits}
@@ -169,7 +169,7 @@ def rounds(parts: Sequence[Part], trial: Trial, clock: Clock) -> list[Fit]:
         if len(fits) < number:
             break
         *_, fit = fits
-        if number > 1 and fit.trial.loss > (1.0 - settings.wide_helped) * fits[-2].trial.loss:
+        if number > 1 and fit.trial.loss > (1.0 - settings.wide_min_gain) * fits[-2].trial.loss:
             break
         trial = replace(fit.trial, candidate=replace(fit.trial.candidate, log_rounds=number))
         roots = tuple(

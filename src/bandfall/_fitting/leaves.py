@@ -26,7 +26,7 @@ from bandfall.descent._partition import Leaf, Partition, PartitionedSum, partiti
 from bandfall.descent._path import column_means, column_norms
 from bandfall.descent._sum import KernelSum
 
-_CALLS_PER_THREAD = 4  # of workers, at a time: more workers may join
+_CALLS_PER_THREAD = 4  # calls in flight per worker thread, in case workers join
 _INTERRUPTED_ROWS = 200  # most rows of a leaf after an interrupt
 
 
@@ -307,7 +307,7 @@ def joined(
         numbers = np.concatenate([own.numbers, own.held_out])
         codes = as_codes(own.predictions, trial, everything.classes)
         missed = np.concatenate([own.path.residual, y[own.held_out] - codes])
-        order = np.argsort(numbers, kind="stable")  # of duplicates, trained rows come first
+        order = np.argsort(numbers, kind="stable")  # trained rows come before their duplicates
         known = np.isin(rows, numbers, assume_unique=True)  # rounding may add rows at a border
         found = order[np.searchsorted(numbers, rows[known], sorter=order)]
         residual[rows[known]] += shares[known, None] * missed[found]

@@ -46,10 +46,10 @@ class Average(Generic[Kind]):
         if abs(math.fsum(member.weight for member in self.members) - 1.0) > _ROUNDING:
             raise ValueError("the weights of the members do not sum to one")
         if {member.candidate.encoding for member in self.members} != set(self.encoders):
-            raise ValueError("the encoders do not fit the members")
+            raise ValueError("members and encoders have different encodings")
         for member in self.members:
             if self.encoders[member.candidate.encoding].width != member.path.X.shape[1]:
-                raise ValueError("the columns of an encoder do not fit the path of a member")
+                raise ValueError("an encoder and the path of its member differ in width")
             shapes = ShapeChecker(k=self.target.n_columns)  # n may differ between members
             shapes("the residual of a member", member.path.residual, "n k")
         check_number("n_rows", self.n_rows, 1)

@@ -24,7 +24,7 @@ from bandfall.kernels._kernel import get_kernel
 
 METHODS = ("constant", "prediction", "metric")
 SIDED_ROWS = 400  # from here on, each tail has its own quantile: 99 % needs 199 rows per tail
-_ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
+_ROUNDING = 1e-9  # rounding error of a rank: 0.9 · 10 is nine
 _N_BANDWIDTHS = 7
 PRIOR_ROWS = 3.0  # weight of the overall size, in rows
 _JUDGED_AT = (0.5, 0.8, 0.9, 0.95)  # coverages

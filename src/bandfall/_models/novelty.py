@@ -13,7 +13,7 @@ from bandfall._threads import CACHE_ENTRIES, for_each_block, n_threads, rows_wit
 from bandfall.kernels._geometry import EUCLIDEAN, Geometry
 from bandfall.kernels._kernel import get_kernel
 
-_SHARE = 0.99  # of rows like the training rows; rows farther away are novel
+_SHARE = 0.99  # share of rows like the training rows that count as near
 _MAX_ROWS = 2000  # sample that the scale is measured on
 _COPIES = 4  # of a block of distances
 _TREE_ROWS = 5000  # for fewer rows, building a tree takes longer than comparing all

@@ -26,9 +26,9 @@ from bandfall._typing import ArrayLike, DTypeLike, Estimator
 from bandfall._version import __version__
 
 OPSET = 17
-ML_OPSET = 3  # of LabelEncoder, for categories
+ML_OPSET = 3  # opset of LabelEncoder, for categories
 IR_VERSION = 8
-MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
+MAX_BYTES = (1 << 31) - (1 << 20)  # largest protobuf message
 
 # Operators in order, with the attribute that holds the values and the parameter to switch it off.
 _STEPS: dict[type, list[tuple[str, str, str]]] = {

@@ -12,7 +12,7 @@ from bandfall._products import Sum
 from bandfall.descent._partition import Leaf, Partition, PartitionedSum
 from bandfall.kernels._kernel import vanishing_bandwidth
 
-BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
+BLOCK_ENTRIES = 1 << 19  # a block of the distance matrix takes 4 MiB; a few exist at a time
 Prepare = Callable[[Graph, str], str]  # from a block of features to the columns of a model
 
 

@@ -309,7 +309,7 @@ def second_descent(error: np.ndarray) -> SecondDescent:
 
 def curve_claims(title: str, curves: dict[str, ErrorCurve], *, double: bool) -> list[Claim]:
     """The paper's claims about curves: whether the test error of KGD-D falls twice, and its end."""
-    visible = 0.03  # of the target's variance: a smaller rise or fall does not count
+    visible = 0.03  # share of the target's variance; smaller rises and falls do not count
     mean = curves["descent_test"].mean
     descent = second_descent(mean)
     ends = {name: float(curve.mean[-1]) for name, curve in curves.items()}

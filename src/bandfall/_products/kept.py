@@ -75,7 +75,7 @@ _STRIP = 256  # rows
 # Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
 # and entries read for one side of the diagonal are still in the cache for the other.
 _SMALL_PRODUCT = 1_000_000
-_SHARES = 16  # of a large product, whatever the number of threads: sums have one order
+_SHARES = 16  # of a large product; fixed, so that results do not depend on the thread count
 
 
 def dense_bytes(n_rows: int, dtype: np.dtype) -> int:

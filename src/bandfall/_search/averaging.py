@@ -69,7 +69,7 @@ class Tuned:
     trials: Sequence[Trial]  # all, in order
     roots: Mapping[MetricKey, np.ndarray]  # metrics of the members, for all rows
     outputs: Mapping[Trial, np.ndarray] = field(default_factory=dict)  # the same of all candidates
-    metrics: Metrics = field(default_factory=dict)  # of all candidates, for every part
+    metrics: Metrics = field(default_factory=dict)  # metrics of all candidates, for every part
     parts: Sequence[Part] = ()
 
     def among(self, trials: Sequence[Trial]) -> Tuned:

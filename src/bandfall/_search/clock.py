@@ -22,7 +22,7 @@ PATH = 0.5  # cost of one path, in ladders of speeds, at most
 PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 SEARCH_SHARE = 1 / 3  # smallest share of the work for the search, however long final fits take
-FIRST_SECONDS = 1.0  # that the first trial may always take: without it there is no model
+FIRST_SECONDS = 1.0  # the first trial may always take these: without it there is no model
 SLOWEST = 1.5  # multiple of the limit at which nothing more begins, if other programs compute
 FIXED = 500**2  # entries that take as long as everything else in a ladder: 60 to 3,000 rows
 

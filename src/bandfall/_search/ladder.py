@@ -24,7 +24,7 @@ from bandfall.descent._krylov import KrylovSpace, never
 from bandfall.descent._stopping import STALL_SPEED
 
 _MAX_PASSES = 6  # spaces at one bandwidth; the rest is left to the next bandwidth
-_NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
+_NARROWEST = 1e-7  # relative to the start bandwidth; narrower ones become 0
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
 # Dimensions of a space at which its errors are checked: a check of many paths costs as much as

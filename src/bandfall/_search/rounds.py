@@ -110,7 +110,7 @@ def by_slopes(
     for start in starts:
         one = start.candidate
         rounds, trials = found.rounds(one.metric), found.rounds_of(one.family)
-        goes_on = len(rounds) == number and misses(rounds, settings.worth) < settings.patience
+        goes_on = len(rounds) == number and misses(rounds, settings.min_gain) < settings.patience
         if not (goes_on and trials and trainer.rows.n_columns(one.encoding) > 1):
             continue
         if promising([trial.loss for trial in trials], found.best[0].loss, settings):
@@ -124,7 +124,7 @@ def by_likelihood(
 ) -> list[Request]:
     """The good kernels with scales by likelihood, along the directions of the best round."""
     settings, requests = trainer.settings, []
-    ratio = settings.close if best_round else settings.hopeless
+    ratio = settings.max_ratio_rows if best_round else settings.max_ratio_folds
     for start in starts:
         one = start.candidate
         trials = found.rounds_of(one.family)
@@ -155,7 +155,7 @@ def promising(losses: Sequence[float], least: float, settings: Settings) -> bool
     if len(losses) < 2:
         return True
     fall = min(1.0, losses[-1] / losses[-2]) if losses[-2] > 0 else 1.0
-    return min(losses) * fall**2 <= settings.hopeless * least
+    return min(losses) * fall**2 <= settings.max_ratio_folds * least
 
 
 def judge_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) -> Found:

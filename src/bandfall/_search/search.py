@@ -140,7 +140,7 @@ def finals(
 
 
 def more_rows_help(trials: Sequence[Trial], settings: Settings) -> bool:
-    """Whether the least loss falls by the share `worth_rows` for twice the rows, as far as known.
+    """Whether twice the rows lower the least loss by `min_gain_rows`, as far as known.
 
     The first two rungs have the same held-out rows.
     """
@@ -149,7 +149,7 @@ def more_rows_help(trials: Sequence[Trial], settings: Settings) -> bool:
     if len(least) < 2:
         return True
     few, many = sorted(least)[:2]
-    return least[many] < (1.0 - settings.worth_rows) ** math.log2(many / few) * least[few]
+    return least[many] < (1.0 - settings.min_gain_rows) ** math.log2(many / few) * least[few]
 
 
 def leaf_rows_for(rows: Rows, trials: Sequence[Trial]) -> int:
@@ -168,8 +168,10 @@ def shortlist(
     in the average of this rung; in the `last` only the latter.
     """
     settings, finalists = parts[0].rows.settings, found.finalists
-    limit = (settings.close if grows else settings.hopeless) * finalists[0].loss
-    near = np.array([not last and not trial.loss > limit for trial in finalists])
+    ratio = settings.max_ratio_rows if grows else settings.max_ratio_folds
+    near = np.array(
+        [not last and not trial.loss > ratio * finalists[0].loss for trial in finalists]
+    )
     if grows or last:
         near |= (
             greedy_weights(

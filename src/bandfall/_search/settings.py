@@ -22,11 +22,11 @@ class Settings:
     # Training rows of each rung; each rung has fewer candidates than the one before.
     rung_rows: tuple[int, ...] = (2000, 5000, 10000)
     growth: float = 1.5  # least growth of training rows from rung to rung
-    # Only where the loss falls by the share `worth_rows` for twice the rows, as on smooth tables
-    # without noise, there are more than two rungs, and leaves of more than half of `leaf_rows` rows
-    # (up to `usual_leaf` in any case). Elsewhere larger leaves are no better: U.K. temperatures
-    # .2 % worse, and house_8L .1 %, in two or three times the time.
-    worth_rows: float = 0.3
+    # More than two rungs, and leaves of more than half of `leaf_rows` rows (or `usual_leaf`), need
+    # a loss that falls by this share for twice the rows, as on smooth tables without noise.
+    # Elsewhere larger leaves are no better: U.K. temperatures .2 % worse, and house_8L .1 %, in two
+    # or three times the time.
+    min_gain_rows: float = 0.3
     usual_leaf: int = 5000
     fold_rows: int = 1500  # with fewer rows, each row is held out in a fold; otherwise one part is
     n_folds: int = 5
@@ -78,15 +78,15 @@ class Settings:
     few_kernels: tuple[str, ...] = ("gaussian", "matern12")
     first_speeds: tuple[float, ...] = SPEEDS[:7:2]  # later, the best and its neighbours are tried
     few_speeds: bool = False  # with many classes, the neighbours are tried in the first round only
-    # Times the least loss. A family goes on to further rounds of its metric if it would come within
-    # `hopeless` after two more rounds, and to more folds if it is. It goes on to more rows, which
-    # take longer, if it is within `close` or in the average of this rung.
-    hopeless: float = 1.4
-    close: float = 1.05
+    # Relative to the least loss. A family goes on to more folds within `max_ratio_folds`, and
+    # to further rounds of its metric if two of them would bring it there. It goes on to more rows,
+    # which take longer, within `max_ratio_rows` or if it is in the average of this rung.
+    max_ratio_folds: float = 1.4
+    max_ratio_rows: float = 1.05
 
     # Metric -----------------------------------------------------------------------------------
-    max_rounds: int = 10  # of slopes
-    worth: float = 0.01  # relative fall of the loss that counts as an improvement by a round
+    max_rounds: int = 10  # rounds of slopes
+    min_gain: float = 0.01  # relative fall of the loss by a round that improves a metric
     patience: int = 2  # consecutive rounds without improvement before the metric is final
     # Scales by marginal likelihood: from at most `likelihood_rows` rows, for encodings of at most
     # `likelihood_columns` columns, with a prior of standard deviation `likelihood_prior` on the
@@ -98,8 +98,8 @@ class Settings:
     likelihood_steps: int = 25
 
     # Paths ------------------------------------------------------------------------------------
-    shrink: float = 0.5  # of the bandwidth from stage to stage
-    tolerance: float = 1e-2  # of the flow, a stage: held-out rows do not see the difference
+    shrink: float = 0.5  # bandwidths fall by the factor 1 + shrink from stage to stage
+    tolerance: float = 1e-2  # of the flow per stage; too small to change held-out scores
     max_dimension: int = 32  # of Krylov spaces
     max_r2: float = 1.0 - 1e-6  # on training rows: no path is trained beyond
     first_max_r2: float = 0.9999  # before anything is known
@@ -109,7 +109,7 @@ class Settings:
     # last per mille of the targets takes a slow path half of its products and most of its
     # bandwidths, which slow down predictions, and changes them by less than a percent.
     left: float = 0.03
-    final_tolerance: float = 0.03  # of the flow, relative to the held-out error
+    final_tolerance: float = 0.03  # error of the final flow, relative to the held-out error
     # If rounding may exceed this share of the held-out error, a member is fitted in float64. With a
     # half, moving a row by 1e-7 moved predictions of a smooth table by up to 14 % of their error.
     rounded: float = 0.1
@@ -156,9 +156,9 @@ class Settings:
     # and ten classes of 2,000 rows.
     rung_entries: float = 3e8
     first_entries: float = 4e7
-    many_columns: int = 3  # that seven speeds of cost little
+    many_columns: int = 3  # up to this many classes, trying seven speeds is cheap
     leaf_columns: int = 10  # most classes for the log-loss in leaves
-    member_columns: int = 60  # of all members that are fitted to all rows: four of fifteen classes
+    member_columns: int = 60  # in all members together: four members of fifteen classes
     # Kernels of one wide bandwidth, relative to the largest distance, and their first penalties:
     # the first suits classes that follow a rule, and tables below `few_kernel_rows` rows; the
     # others, nearly additive or rough, suit noisy classes.
@@ -168,9 +168,9 @@ class Settings:
         ("laplace", 1.0, 1.0),
     )
     wide_finalists: int = 3  # that are trained on all parts
-    wide_close: float = 1.25  # times the least loss: those that go on
+    wide_max_ratio: float = 1.25  # times the least loss: those that go on
     wide_rounds: int = 3
-    wide_helped: float = 0.02  # share by which the loss must fall for a round to have helped
+    wide_min_gain: float = 0.02  # relative fall of the loss by a round that helped
 
     def up_to(self, n_rows: int) -> Settings:
         """A copy with rungs of at most `n_rows` rows."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from bandfall.descent._path import column_means
 
-_LARGEST_SHARE = 0.1  # of all evidence, for one row
+_LARGEST_SHARE = 0.1  # one row has at most this share of all evidence
 _FEWEST = 2  # rows that decide, however few there are
 # Largest weight in training, in units of the largest weight as evidence. Heavier rows are fitted
 # anyway, and if a few rows have nearly all of the variance, a training R² near one says nothing

@@ -19,7 +19,7 @@ from bandfall.descent._path import column_means
 if TYPE_CHECKING:
     from bandfall._graphs import Graph
 
-_MAX_ROUNDING = 1e-3  # of predictions, in mean absolute deviations of the target
+_MAX_ROUNDING = 1e-3  # error of predictions, in mean absolute deviations of the target
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant target
 
 

@@ -26,7 +26,7 @@ from bandfall.descent._stopping import (
 
 # Largest rounding difference per stage, relative to ‖y‖, between residual and coefficients.
 _MAX_DRIFT = 1e-4
-_MAX_FALL = 0.1  # of R² in one step: exact flows never lower it
+_MAX_FALL = 0.1  # largest fall of R² in one step; exact flows never lower it
 _MAX_IDLE = 100  # stages in a row that end at once
 
 

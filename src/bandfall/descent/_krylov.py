@@ -25,8 +25,8 @@ _UNRESOLVED = 10.0  # an eigenvalue below this, in rounding units of the largest
 _MAX_PASS_ERROR = 0.1  # relative to the residual
 _HALVINGS = 100  # of a time that the space does not cover: errors go to zero with the time
 _BISECTIONS = 3
-_MAX_STEPS = 200  # of Newton: a scale of rates takes a few
-_LAST_STEP = 2e-13  # of Newton, relative to the time
+_MAX_STEPS = 200  # Newton steps; a scale of rates takes a few
+_LAST_STEP = 2e-13  # smallest Newton step, relative to the time
 _COARSE = 1e-4  # the last of many steps at once: the one before left its square
 
 

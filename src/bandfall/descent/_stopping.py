@@ -32,7 +32,7 @@ class Status(StrEnum):
         "max_iter iterations were used up before any other limit",
     )
     CONSTANT_TARGET = "constant_target", "the target is constant: there is nothing to learn"
-    INTERRUPTED = "interrupted", "Ctrl-C, a time limit or a watcher ended training"
+    INTERRUPTED = "interrupted", "Ctrl-C or a time limit ended training"
     CUT_BACK = (
         "cut_back",
         "the path was cut back to an earlier stage, as validation_fraction does",

@@ -14,7 +14,7 @@ from bandfall.neural._optimizer import LogRow, TangentDescent, TangentLog, Tange
 from bandfall.neural._step import largest_eigenvalue
 from bandfall.neural._tangent import TangentModel
 
-_SHORTEST = 1e-12  # of the steps of plain descent
+_SHORTEST = 1e-12  # smallest step of plain descent
 
 
 def make_network(

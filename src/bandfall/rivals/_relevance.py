@@ -32,9 +32,9 @@ from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 from bandfall.rivals._evidence import half_inverse, slope_of
 
 _PENALTY = math.exp(-3.0)  # at the start, where the mean of u^p over pairs is 1
-_RANGE = (-8.0, 5.0)  # of log scales, relative to their start
+_RANGE = (-8.0, 5.0)  # range of log scales, relative to their start
 _PENALTIES = (1e-6, 1e2)
-_ACCURACY = 0.02  # of L, in an iteration: differences of 0.02 in log likelihood mean nothing
+_ACCURACY = 0.02  # ends when L improves by less; differences of 0.02 in log likelihood mean nothing
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Rows:
     weights: np.ndarray | None = None  # (n,): in training, about of mean one
     backend: Backend = HOST
     strata: np.ndarray | None = None  # (n,): classes; every part gets its share of each
-    leaf_rows: int = sys.maxsize  # that a final fit trains on at a time; leaves divide more rows
+    leaf_rows: int = sys.maxsize  # largest final fit; more rows are divided into leaves
     settings: Settings = field(default_factory=Settings)
     ordered: bool = False  # whether groups are times: the last are held out
 

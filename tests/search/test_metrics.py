@@ -5,11 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate, MetricKey
-from bandfall._models.metric import learned_root, metric_root, scaled
+from bandfall._models.metric import learned_root, mean_root, metric_root, scaled
 from bandfall._products.base import group_rows
 from bandfall._search import metrics
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.metrics import common_root, completed, next_roots, roots_of
+from bandfall._search.metrics import completed, next_roots, roots_of
 from bandfall._search.parts import Encoded, Part, Rows, train_parts
 from bandfall._search.splits import folds
 from bandfall.descent._sum import KernelSum
@@ -153,7 +153,7 @@ def test_norms_that_depend_on_the_axes_have_metrics_of_their_own():
 def test_the_metric_of_all_rows_is_the_mean_of_those_of_the_parts():
     expected = np.sqrt(np.array([0.52, 0.625, 0.01]) / 0.625)
     scales = np.array([1.0, 0.5, 0.1]), np.array([0.2, 1.0, 0.1])
-    assert_allclose(common_root(scales), expected, atol=1e-12)
+    assert_allclose(mean_root(scales), expected, atol=1e-12)
     matrices = tuple(map(np.diag, scales))
-    assert_allclose(common_root(matrices), np.diag(expected), atol=1e-12)
-    assert common_root(matrices[:1]) is matrices[0]
+    assert_allclose(mean_root(matrices), np.diag(expected), atol=1e-12)
+    assert mean_root(matrices[:1]) is matrices[0]

@@ -142,6 +142,8 @@ def _one_by_one(n_features: int, n_rows: int | None) -> bool:
 
 def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
     """Root of the mean metric, its largest eigenvalue 1."""
+    if len(roots) == 1:
+        return roots[0]
     squares = [root**2 if root.ndim == 1 else root @ root for root in roots]
     return _root_of(np.mean(squares, axis=0), 0.0)
 

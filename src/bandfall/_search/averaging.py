@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bandfall._models.member import MetricKey
+from bandfall._models.metric import mean_root
 from bandfall._search.candidates import Trial
-from bandfall._search.metrics import Metrics, common_root
+from bandfall._search.metrics import Metrics
 from bandfall._search.parts import Part, joined_targets, joined_weights
 from bandfall._targets.losses import Judge, mean_and_error
 from bandfall._typing import Weights
@@ -108,7 +109,7 @@ def average_of(
         np.concatenate([part.held_out for part in parts]),
         np.tensordot(shares, np.stack(predictions), 1),
         trials,
-        {key: common_root(metrics[key]) for key in keys if key.learned},
+        {key: mean_root(metrics[key]) for key in keys if key.learned},
         outputs,
         metrics,
         parts,

@@ -8,7 +8,7 @@ so a whole ladder of speeds costs little more than its slowest path.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -65,34 +65,6 @@ class Ladder:
 Watch: TypeAlias = Callable[[float, Sequence[np.ndarray]], np.ndarray]
 
 
-def train_ladders(
-    operators: Sequence[KernelOperator],
-    targets: Sequence[np.ndarray],
-    speeds: Sequence[float],
-    max_r2: float,
-    settings: Settings,
-    watch: Watch | None = None,
-    ended: Callable[[], bool] = never,
-) -> list[Ladder]:
-    """Train a path for each speed on each of several sets of rows, at common bandwidths.
-
-    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set; each
-    bandwidth is the one before divided by 1 + shrink. The operators have one kernel, dtype and
-    device; each has its target (n, k), centred, of unit norm in all. `watch` is called after every
-    pass, `ended` every few products: True ends all paths.
-    """
-    climb = _Climb(operators, targets, speeds, 1.0 - max_r2, settings, watch, ended)
-    bandwidth = start = max(operator.max_distance() for operator in operators)
-    while not climb.finished.all():
-        moved = climb.train(bandwidth, centred=0.0 < bandwidth < start)
-        if bandwidth == 0.0 or ended():
-            break
-        bandwidth /= 1.0 + settings.shrink
-        if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
-            bandwidth = 0.0
-    return climb.ladders()
-
-
 class _Together(OperatorAround):
     """Several operators as one: each has its own columns of a block, padded to equal rows.
 
@@ -115,51 +87,56 @@ class _Together(OperatorAround):
         if len(self.operators) == 1:
             return self.operators[0].product(bandwidth, block)
         result = self.zeros(block.shape[::-1]).T  # columns in one piece, as solvers keep them
-        for operator, columns in zip(self.operators, self.columns, strict=True):
-            if len(columns):
-                n, where = operator.n_rows, slice(columns[0], columns[-1] + 1)
-                result[:n, where] = operator.product(bandwidth, block[:n, where])
+        for operator, own in self._used():
+            n = operator.n_rows
+            result[:n, own] = operator.product(bandwidth, block[:n, own])
         return result
 
     def extends(self, bandwidth: float, n_columns: int) -> bool:
-        return all(
-            operator.extends(bandwidth, len(columns))
-            for operator, columns in zip(self.operators, self.columns, strict=True)
-        )
+        pairs = zip(self.operators, self.columns, strict=True)
+        return all(operator.extends(bandwidth, len(columns)) for operator, columns in pairs)
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        for operator, own in self._used():
+            part = steps.of(own)
+            operator.extend(bandwidth, part)
+            steps.alpha[:, own], steps.beta[:, own] = part.alpha, part.beta
+
+    def _used(self) -> Iterator[tuple[KernelOperator, slice]]:
+        """Operators that have columns, and these columns."""
         for operator, columns in zip(self.operators, self.columns, strict=True):
             if len(columns):
-                mine = slice(columns[0], columns[-1] + 1)
-                own = steps.of(mine)
-                operator.extend(bandwidth, own)
-                steps.alpha[:, mine], steps.beta[:, mine] = own.alpha, own.beta
+                yield operator, slice(columns[0], columns[-1] + 1)
 
 
-class _Climb:
-    """Residuals of all paths, each path the k columns of one speed on one set of rows."""
+@dataclass
+class Climb:
+    """Trains a path for each speed on each of several sets of rows, at common bandwidths.
 
-    def __init__(
-        self,
-        operators: Sequence[KernelOperator],
-        targets: Sequence[np.ndarray],
-        speeds: Sequence[float],
-        goal: float,
-        settings: Settings,
-        watch: Watch | None,
-        ended: Callable[[], bool],
-    ):
-        self._targets, self._goal, self._settings = targets, goal, settings
-        self._watch, self._ended = watch, ended
-        self._paths = len(speeds), targets[0].shape[1]  # on each set of rows
-        self._speeds = np.tile(speeds, len(operators))
-        n_columns = math.prod(self._paths)
-        columns = np.arange(len(operators) * n_columns).reshape(-1, n_columns)
-        self.operator = _Together(operators, list(columns))
-        target = np.zeros((self.operator.n_rows, columns.size))
-        for one, own in zip(targets, columns, strict=True):
-            target[: len(one), own] = np.tile(one, (1, len(speeds)))
-        self._residual = self.operator.array(target)
+    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set; each
+    bandwidth is the one before divided by 1 + shrink. The operators have one kernel, dtype and
+    device; each has its target (n, k), centred, of unit norm in all. `watch` is called after every
+    pass, `ended` every few products: True ends all paths.
+    """
+
+    operators: Sequence[KernelOperator]
+    targets: Sequence[np.ndarray]
+    speeds: Sequence[float]
+    max_r2: float
+    settings: Settings
+    watch: Watch | None = None
+    ended: Callable[[], bool] = never
+
+    def __post_init__(self) -> None:
+        self._n_outputs = self.targets[0].shape[1]
+        n_columns = len(self.speeds) * self._n_outputs
+        columns = np.arange(len(self.operators) * n_columns).reshape(-1, n_columns)
+        self._operator = _Together(self.operators, list(columns))
+        self._speeds = np.tile(self.speeds, len(self.operators))  # of every path
+        target = np.zeros((self._operator.n_rows, columns.size))
+        for one, own in zip(self.targets, columns, strict=True):
+            target[: len(one), own] = np.tile(one, (1, len(self.speeds)))
+        self._residual = self._operator.array(target)  # the columns of each path side by side
         self._squares = self._per_path((self._residual * self._residual).sum(0))
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
@@ -167,35 +144,43 @@ class _Climb:
         self._turned = np.zeros(len(self._speeds), dtype=bool)
         self._dimension = 0  # neighbouring passes need spaces of about the same dimension
 
-    @property
-    def finished(self) -> np.ndarray:
-        """Whether a path has turned or learned enough."""
-        return self._turned | (self._squares <= 1.01 * self._goal)
-
     def ladders(self) -> list[Ladder]:
-        """The ladder of each set of rows."""
+        """Train all paths, and return the ladder of each set of rows."""
+        bandwidth = start = max(operator.max_distance() for operator in self.operators)
+        while not self._finished.all():
+            moved = self._train(bandwidth, centred=0.0 < bandwidth < start)
+            if bandwidth == 0.0 or self.ended():
+                break
+            bandwidth /= 1.0 + self.settings.shrink
+            if bandwidth < _NARROWEST * start or not (moved or self._can_learn(bandwidth)):
+                bandwidth = 0.0
         bandwidths = np.array(self._bandwidths)
-        r2 = np.split(np.stack(self._r2), len(self._targets), axis=1)
+        r2 = np.split(np.stack(self._r2), len(self.targets), axis=1)
         pairs = zip(self._split(self._blocks), r2, strict=True)
         return [Ladder(bandwidths, coefficients, own) for coefficients, own in pairs]
 
+    @property
+    def _finished(self) -> np.ndarray:
+        """Whether a path has turned or learned enough."""
+        return self._turned | (self._squares <= 1.01 * (1.0 - self.max_r2))
+
     def _split(self, blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Coefficients at some stops as an array (S, n, V, k) for each set of rows."""
-        stacked = np.array(blocks, dtype=self.operator.dtype)
+        stacked = np.array(blocks, dtype=self._operator.dtype)
         stacked = stacked.reshape(len(blocks), *self._residual.shape)
         return [
-            stacked[:, : len(one), columns].reshape(-1, len(one), *self._paths)
-            for one, columns in zip(self._targets, self.operator.columns, strict=True)
+            stacked[:, : len(one), columns].reshape(-1, len(one), len(self.speeds), self._n_outputs)
+            for one, columns in zip(self.targets, self._operator.columns, strict=True)
         ]
 
-    def train(self, bandwidth: float, centred: bool) -> bool:
+    def _train(self, bandwidth: float, centred: bool) -> bool:
         """Train every path that is fast enough until this bandwidth is too slow for it."""
         at_floor = bandwidth == 0.0
         thresholds = np.full_like(self._speeds, 0.5 * STALL_SPEED) if at_floor else self._speeds
         elapsed, left = np.zeros_like(self._speeds), np.full_like(self._speeds, math.inf)
-        todo = np.flatnonzero(~self.finished)
+        todo = np.flatnonzero(~self._finished)
         for number in range(_MAX_PASSES):
-            operator = self.operator.take(self._columns(todo))
+            operator = self._operator.take(self._columns(todo))
             residual = self._residual[:, self._columns(todo)]
             velocity = operator.product(bandwidth, residual)
             speed = 2.0 * self._per_path((residual * velocity).sum(0))
@@ -203,10 +188,10 @@ class _Climb:
             if not going.all():
                 kept, todo = self._columns(np.flatnonzero(going)), todo[going]
                 residual, velocity = residual[:, kept], velocity[:, kept]
-                operator = self.operator.take(self._columns(todo))
+                operator = self._operator.take(self._columns(todo))
             if not len(todo):
                 return number > 0
-            most = self._settings.max_dimension
+            most = self.settings.max_dimension
             space = KrylovSpace(operator, bandwidth, residual, velocity, most, len(todo))
             done = train_pass(
                 space,
@@ -215,29 +200,29 @@ class _Climb:
                 centred=centred,
                 at_floor=at_floor,
                 threshold=thresholds[todo],
-                goal=self._goal,
-                tolerance=self._settings.tolerance,
+                goal=1.0 - self.max_r2,
+                tolerance=self.settings.tolerance,
                 first_check=int(_FIRST_CHECK * self._dimension),
                 growth=_GROWTH,
-                ended=self._ended,
+                ended=self.ended,
             )
             self._dimension = space.dimension
             elapsed[todo] += done.times
             left[todo] = done.left - done.times
             n_before = len(self._blocks)
             self._advance(space, todo, bandwidth, done.times)
-            if self._watch is not None:
-                turned = self._watch(bandwidth, self._split(self._blocks[n_before:]))
-                self._turned |= np.tile(turned, len(self._targets))
+            if self.watch is not None:
+                turned = self.watch(bandwidth, self._split(self._blocks[n_before:]))
+                self._turned |= np.tile(turned, len(self.targets))
             todo = todo[~done.complete & ~self._turned[todo]]
-            if not len(todo) or self._ended():
+            if not len(todo) or self.ended():
                 break
         return True
 
-    def nothing_left(self, bandwidth: float) -> bool:
-        """Whether no narrower bandwidth is fast enough for any path."""
-        ceiling = self._per_path(speed_ceilings(self.operator, bandwidth, self._residual))
-        return bool(np.all(self.finished | (ceiling < self._speeds)))
+    def _can_learn(self, bandwidth: float) -> bool:
+        """Whether this or a narrower bandwidth may be fast enough for some path."""
+        ceilings = self._per_path(speed_ceilings(self._operator, bandwidth, self._residual))
+        return bool(np.any(~self._finished & (ceilings >= self._speeds)))
 
     def _advance(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, times: np.ndarray
@@ -252,28 +237,27 @@ class _Climb:
         fall = np.maximum(squares.at(times) / np.maximum(start, 1e-300), 1e-12)
         n_stops = int(np.clip(np.ceil(np.log(fall.min()) / _LOG_FALL), 1, _MAX_STOPS))
         columns = self._columns(paths)
-        before = self.operator.zeros((self._residual.shape[0], len(columns)))
+        before = self._operator.zeros((self._residual.shape[0], len(columns)))
         for stop in range(1, n_stops + 1):
             until = times
             if stop < n_stops:
                 level = start * fall ** (stop / n_stops)
                 until = np.minimum(squares.first_below(level, times), times)
             coefficients, residual = space.advance(until)
-            block = self.operator.zeros(self._residual.shape)
+            block = self._operator.zeros(self._residual.shape)
             block[:, columns] = coefficients - before
             before = coefficients
             self._residual[:, columns] = residual
             self._bandwidths.append(bandwidth)
-            self._blocks.append(self.operator.numpy(block))
+            self._blocks.append(self._operator.numpy(block))
             self._squares = self._per_path((self._residual * self._residual).sum(0))
             # Rounding and tolerance may lower it a little; levels are looked up in order.
             self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
         """Columns of the residual that belong to some paths."""
-        n_outputs = self._paths[1]
-        return (paths[:, None] * n_outputs + np.arange(n_outputs)).reshape(-1)
+        return (paths[:, None] * self._n_outputs + np.arange(self._n_outputs)).reshape(-1)
 
     def _per_path(self, columns: Array) -> np.ndarray:
-        columns = np.asarray(self.operator.numpy(columns), dtype=np.float64)
-        return columns.reshape(-1, self._paths[1]).sum(axis=1)
+        columns = np.asarray(self._operator.numpy(columns), dtype=np.float64)
+        return columns.reshape(-1, self._n_outputs).sum(axis=1)

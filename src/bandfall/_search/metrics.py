@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from bandfall._models.member import MetricKey
-from bandfall._models.metric import learned_root, mean_root, normalised, scaled
+from bandfall._models.metric import learned_root, normalised, scaled
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Stages
 from bandfall._search.parts import Part, train_parts
@@ -112,8 +112,3 @@ def completed(
             paths = [one.until(0, one.reached(0, scout.max_r2)) for one in ladders]
             result[step] = known + next_roots(lacking, roots, scout, paths, ended)
     return result
-
-
-def common_root(roots: Roots) -> np.ndarray:
-    """The metric of all rows: the mean of those of all parts."""
-    return roots[0] if len(roots) == 1 else mean_root(roots)

@@ -13,7 +13,7 @@ import numpy as np
 from bandfall._models.metric import scaled
 from bandfall._products import HOST, Backend, WeightedOperator, operator_over
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.ladder import Ladder, Stages, Watch, train_ladders
+from bandfall._search.ladder import Climb, Ladder, Stages, Watch
 from bandfall._search.settings import Settings
 from bandfall._targets.losses import Judge, evidence_weights, mean_and_error, mean_r2
 from bandfall._typing import Weights
@@ -277,7 +277,7 @@ def train_parts(
             if part.train_weights is not None:
                 operator = WeightedOperator(operator, part.train_weights.astype(X.dtype))
             operators.append(operator)
-        ladders = train_ladders(
+        ladders = Climb(
             operators,
             [part.target for part in parts],
             request.speeds,
@@ -285,7 +285,7 @@ def train_parts(
             settings,
             watch,
             ended,
-        )
+        ).ladders()
     return [
         replace(one, coefficients=one.coefficients * part.to_units.astype(one.coefficients.dtype))
         for one, part in zip(ladders, parts, strict=True)

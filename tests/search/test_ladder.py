@@ -126,7 +126,7 @@ def test_a_loose_path_keeps_to_its_tolerance(tolerance):
     assert np.sqrt((gap**2).sum(axis=(0, 2))).max() <= n_stages * tolerance
 
 
-def test_single_precision_tells_the_same():
+def test_single_precision_agrees_with_double():
     X, y, X_new = two_targets(n=60)
     target = unit_target(y)
     double = one_ladder(X, target, (0.1, 0.01), tolerance=1e-5)

@@ -97,7 +97,7 @@ def test_paths_fit_their_own_rows(weighted):
     assert_allclose((part.target**2).sum(), 1.0)
 
 
-def test_a_weight_counts_as_so_many_rows():
+def test_a_row_of_weight_w_counts_as_w_rows():
     X, y, _ = problem(5, n=20)
     counts = np.random.default_rng(0).integers(1, 4, 20)
     y = ((y - y.mean()) / y.std())[:, None]

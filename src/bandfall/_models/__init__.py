@@ -1,1 +1,1 @@
-"""The fitted model of the self-tuning estimators: an average of members, and what it tells."""
+"""The fitted model of self-tuning estimators: an average of members, its metric and intervals."""

@@ -49,7 +49,7 @@ class Trainer:
 
     @property
     def over(self) -> bool:
-        """Whether the search ends with what there is."""
+        """Whether the search is over: Ctrl-C, or no time is left."""
         return self._stopped or (self.clock.begun and self.clock.search_over)
 
     def planned(self, requests: Sequence[Request]) -> list[Request]:

@@ -104,7 +104,7 @@ class Table:
 
 
 def _has_columns(X: TableLike) -> TypeGuard[IntoFrame]:
-    """Whether X is a frame; asks its class, because `columns` of a lazy frame runs its query."""
+    """Whether X is a frame, by its class, because `columns` of a lazy frame runs its query."""
     return hasattr(type(X), "columns")
 
 

@@ -150,7 +150,7 @@ def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
     leading zeros and infinite values.
     """
     joined = "".join(levels)
-    if "_" in joined or not joined.isascii():  # as Python, but nobody else, writes numbers
+    if "_" in joined or not joined.isascii():  # only Python reads these as numbers
         return None
     numbers = np.empty(len(levels))
     for i, text in enumerate(levels):

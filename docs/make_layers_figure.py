@@ -30,7 +30,7 @@ JOBS = {
     "descent": ("core", "training: schedules, solvers, stopping, the Path"),
     "_products": ("core", "products with K(σ) on a device, within a memory budget"),
     "tables": ("ground", "tables to columns; formulas of kernels"),
-    "_checks": ("ground", "checks, warnings, threads"),
+    "_checks": ("ground", "checks, warnings, progress, threads"),
     "_typing": ("ground", "names of types"),
 }
 COLOURS = {

@@ -41,7 +41,7 @@ def test_the_stop_is_the_best_for_all_parts_together():
         outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1], parts[1], judge),
     ]
     # At 0.4 the second part has not got far, from 0.8 on the first one has gone too far.
-    trial, stops = trial_of(outcomes, parts, REQUEST, 0)
+    trial, stops, _ = trial_of(outcomes, parts, REQUEST, 0)
     assert stops == [1, 2]
     expected = np.array([0.25, 0.25, 0.01, 0.01, 0.01])
     assert trial.max_r2 == 0.5

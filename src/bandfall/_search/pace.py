@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
@@ -21,11 +19,9 @@ from bandfall._search.settings import Settings
 from bandfall._targets.losses import Judge
 from bandfall.kernels._kernel import Kernel
 
-Now: TypeAlias = Callable[[], float]  # seconds
-
 
 def path_seconds(
-    rows: Rows, candidate: Candidate, n_probed: int, now: Now = time.monotonic
+    rows: Rows, candidate: Candidate, n_probed: int, now: Callable[[], float]
 ) -> Callable[[int], float]:
     """Seconds for a path, by its number of rows, at the pace of a few products over `n_probed`.
 

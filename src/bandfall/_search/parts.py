@@ -147,20 +147,21 @@ class Part:
         return column_norms(self.rows.y[self.train], self.offset, self.train_weights)
 
     @cached_property
+    def _root_weights(self) -> np.ndarray:
+        weights = self.train_weights
+        return np.ones((len(self), 1)) if weights is None else np.sqrt(weights)[:, None]
+
+    @cached_property
     def to_units(self) -> np.ndarray:
         """Factors from coefficients of `target` to those of y, shape (n, 1, k)."""
-        weights = np.ones(len(self)) if self.train_weights is None else self.train_weights
-        # Rounding in constant columns is no target.
-        return np.sqrt(weights)[:, None, None] * np.where(
-            self.scale > 0, column_units(self.scale), 0.0
-        )
+        units = np.where(self.scale > 0, column_units(self.scale), 0.0)  # rounding is no target
+        return self._root_weights[:, None] * units
 
     @cached_property
     def target(self) -> np.ndarray:
         """Centred, weighted targets (n, k), of unit norm in all: these are trained."""
-        weights = np.ones(len(self)) if self.train_weights is None else self.train_weights
         units = np.where(self.scale > 0, column_units(self.scale), np.inf)
-        return np.sqrt(weights)[:, None] * (self.rows.y[self.train] - self.offset) / units
+        return self._root_weights * (self.rows.y[self.train] - self.offset) / units
 
     def columns(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
         """Encoded training rows and held-out rows."""
@@ -202,11 +203,10 @@ def judge_parts(
     outcomes = run_parts(parts, request, roots, judge, ended)
     tried = [trial_of(outcomes, parts, request, speed) for speed in range(len(request.speeds))]
     speed = min(range(len(tried)), key=lambda number: tried[number][0].loss)
-    best, stops = tried[speed]
-    pairs = list(zip(outcomes, stops, strict=True))
-    predictions = np.concatenate([one.predictions[stop, :, speed] for one, stop in pairs])
+    best, stops, predictions = tried[speed]
+    pairs = zip(outcomes, stops, strict=True)
     paths = [one.ladder.until(speed, stop) for one, stop in pairs]
-    return Judged([trial for trial, _ in tried], best, predictions, paths)
+    return Judged([trial for trial, *_ in tried], best, predictions, paths)
 
 
 def run_parts(
@@ -294,8 +294,8 @@ def train_parts(
 
 def trial_of(
     outcomes: Sequence[Outcome], parts: Sequence[Part], request: Request, speed: int
-) -> tuple[Trial, list[int]]:
-    """The trial of one speed at the best common stop of all parts, and the stop of each."""
+) -> tuple[Trial, list[int], np.ndarray]:
+    """The trial of one speed at the best common stop of all parts, the stops, and predictions."""
     weights, ladders = joined_weights(parts), [one.ladder for one in outcomes]
     n_stops = max(1, len(ladders[0].bandwidths))  # without stops, the start
     levels = np.unique(np.concatenate([one.r2[-n_stops:, speed] for one in ladders]))
@@ -316,7 +316,7 @@ def trial_of(
         n_rows=len(parts[0]),
         train_r2=float(np.mean([one.ladder.r2[stop, speed] for one, stop in pairs])),
     )
-    return trial, stops
+    return trial, stops, predictions
 
 
 def joined_weights(parts: Sequence[Part]) -> np.ndarray | None:

@@ -75,9 +75,8 @@ class Trainer:
             before = roots_of(known, teacher.best.candidate.metric, self.parts)
             return self._call(next_roots, before, teacher.best, teacher.paths)
 
-        keys = [
-            key for key in dict.fromkeys(one.candidate.metric for one in requests) if key.learned
-        ]
+        metrics = dict.fromkeys(one.candidate.metric for one in requests)
+        keys = [key for key in metrics if key.learned]
         pairs = zip(keys, self._each(learn, keys), strict=True)
         return {key: roots for key, roots in pairs if roots is not None}
 

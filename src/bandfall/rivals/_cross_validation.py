@@ -1,13 +1,10 @@
 """Cross-validation over bandwidth × penalty, or bandwidth × time, from few eigendecompositions.
 
-One decomposition K_tr = U diag(λ) Uᵀ per bandwidth and fold serves every penalty and every
-time, since both estimates are filters of λ (`bandfall._closed_form`). For ridge regression one
-per bandwidth serves all folds as well: with A = (K + penalty·I)⁻¹ over *all* rows, the
-residuals of the held-out rows F of a model trained on the others are
+One decomposition per bandwidth and fold serves every penalty and every time, since both estimates
+are filters of λ (`bandfall._closed_form`). For ridge regression one per bandwidth serves all folds:
+with A = (K + penalty·I)⁻¹ over *all* rows, the held-out residuals of a fold F are
 
-    y_F − f̂_{−F}(x_F) = (A_FF)⁻¹ (A (y − offset))_F,
-
-which for single rows is the familiar leave-one-out formula (A y)_i / A_ii.
+    y_F − f̂_{−F}(x_F) = (A_FF)⁻¹ (A (y − offset))_F,      for single rows (A y)_i / A_ii.
 """
 
 from __future__ import annotations
@@ -31,9 +28,7 @@ Filter = Callable[[np.ndarray, np.ndarray], np.ndarray]
 def permutation_folds(n_rows: int, seed: int, n_folds: int = 10) -> list[Split]:
     """Shuffled folds (training rows, held-out rows) as the paper's experiments draw them.
 
-    The rows are permuted by NumPy's legacy generator and cut into `n_folds` parts of equal
-    size; the first parts have one row more if the rows do not divide evenly. In the paper's tables
-    the seed is the number of the data split.
+    In the paper's tables the seed is the number of the data split.
 
     Examples
     --------
@@ -117,27 +112,22 @@ def _cv_mse(
     n_jobs: int | None,
 ) -> np.ndarray:
     y, distances, n = np.asarray(y, dtype=np.float64), distance_powers(X, kernel), len(X)
+    offsets = [fit_intercept * y[train].mean(axis=0) for train, _ in splits]
     # Below this penalty K + penalty·I is singular to rounding and has no inverse over all rows, so
-    # each fold takes its own pseudo-inverse.
-    rounding = n**2 * np.finfo(np.float64).eps
-    closed = filters is ridge_filter and values.min() > rounding and _are_complements(splits, n)
+    # each fold takes its own pseudo-inverse. The closed form trains on all rows outside the fold.
+    singular = values.min() <= n**2 * np.finfo(np.float64).eps
+    whole = all(np.array_equal(np.sort(np.concatenate(one)), np.arange(n)) for one in splits)
+    closed = filters is ridge_filter and whole and not singular
 
     def errors(bandwidth: float) -> np.ndarray:
         K = kernel_matrix(kernel, distances, bandwidth)
         if closed:
-            return _closed_form_mse(Spectrum(K), y, values, splits, fit_intercept)
-        return _foldwise_mse(K, y, values, filters, splits, fit_intercept)
+            return _closed_form_mse(Spectrum(K), y, values, splits, offsets)
+        return _foldwise_mse(K, y, values, filters, splits, offsets)
 
     with decomposition_threads_for(n):
         columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
     return np.stack(columns, axis=1)
-
-
-def _are_complements(splits: Sequence[Split], n_rows: int) -> bool:
-    """Whether each split trains on exactly the rows that it does not hold out."""
-    return all(
-        np.array_equal(np.sort(np.concatenate(split)), np.arange(n_rows)) for split in splits
-    )
 
 
 def _foldwise_mse(
@@ -146,13 +136,13 @@ def _foldwise_mse(
     values: np.ndarray,
     filters: Filter,
     splits: Sequence[Split],
-    fit_intercept: bool,
+    offsets: Sequence[np.ndarray],
 ) -> np.ndarray:
     """Errors (S, P) by any filter, from one eigendecomposition for each split."""
     mse = np.empty((len(splits), len(values)))
-    for i, (train, held_out) in enumerate(splits):
+    for i, ((train, held_out), offset) in enumerate(zip(splits, offsets, strict=True)):
         spectrum = Spectrum(K[np.ix_(train, train)])
-        U, offset = spectrum.eigenvectors, fit_intercept * y[train].mean(axis=0)
+        U = spectrum.eigenvectors
         targets = U.T @ (y[train] - offset)
         coefficients = filters(spectrum.eigenvalues, values)[:, :, None] * targets[:, None, :]
         fitted = K[np.ix_(held_out, train)] @ U @ coefficients.reshape(len(U), -1)
@@ -166,7 +156,7 @@ def _closed_form_mse(
     y: np.ndarray,
     penalties: np.ndarray,
     splits: Sequence[Split],
-    fit_intercept: bool,
+    offsets: Sequence[np.ndarray],
 ) -> np.ndarray:
     """Ridge errors (S, P) of all held-out folds from the decomposition over all rows."""
     U = spectrum.eigenvectors
@@ -176,8 +166,7 @@ def _closed_form_mse(
     images = (U @ projected.reshape(len(U), -1)).reshape(projected.shape)
     by_penalty = np.ascontiguousarray(filters.T)
     mse = np.empty((len(splits), len(penalties)))
-    for i, (train, rows) in enumerate(splits):
-        offset = fit_intercept * y[train].mean(axis=0)
+    for i, ((_, rows), offset) in enumerate(zip(splits, offsets, strict=True)):
         right = (images[rows, :, :-1] - images[rows, :, -1:] * offset).swapaxes(0, 1)
         U_F, n_held_out = U[rows], len(rows)
         chunk = max(1, _BLOCK_ENTRIES // U_F.size)

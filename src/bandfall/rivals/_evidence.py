@@ -4,8 +4,8 @@ With A = K(σ) + λI and targets y (n, k), the paper's experiments minimise, col
 
     L(σ, λ) = yᵀ A⁻¹ y + log det A,                                           (unit amplitude)
 
-minus twice the log likelihood of y ~ N(0, A) up to a constant. It assumes targets of
-unit scale. Standard evidence lets y ~ N(0, a·A); the best amplitude is a = yᵀA⁻¹y / n, and
+minus twice the log likelihood of y ~ N(0, A) up to a constant, for targets of unit scale. Standard
+evidence lets y ~ N(0, a·A); the best amplitude is a = yᵀA⁻¹y / n, and
 
     L(σ, λ) = n log(yᵀ A⁻¹ y / n) + n + log det A                           (fitted amplitude)
 
@@ -33,10 +33,7 @@ _JITTER = (0.91, 1.09)
 
 
 class Evidence:
-    """L(σ, λ) for one data set; y (n, k) is centred if an intercept is fitted.
-
-    The kernel needs a derivative.
-    """
+    """L(σ, λ) for one data set and a kernel with a derivative; y (n, k) is centred."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray, kernel: Kernel, fit_amplitude: bool = False):
         self.distances, self.y = distance_powers(X, kernel), np.asarray(y, dtype=np.float64)
@@ -92,12 +89,9 @@ def maximise_evidence(
 ) -> np.ndarray:
     """Minimise L inside the bounds by L-BFGS-B in (log σ, log λ) from n_starts² points.
 
-    The starts form a log-spaced grid a little inside the bounds, each coordinate jittered by
-    a factor from `random_state`. The surface has several local minima; the best one wins.
-    Penalties below n²·eps, where K + λI is singular to rounding, are not tried.
-
-    Returns an array (n_starts², 3): bandwidth, penalty and L at which each start ended, the
-    smallest L first.
+    The starts form a log-spaced, jittered grid: the surface has several local minima. Penalties
+    below n²·eps, where K + λI is singular to rounding, are not tried. Returns an array
+    (n_starts², 3): bandwidth, penalty and L at which each start ended, the smallest L first.
     """
     rounding = len(evidence.y) ** 2 * np.finfo(np.float64).eps
     bounds = np.log(np.stack([bandwidth_bounds, np.maximum(penalty_bounds, rounding)]))
@@ -107,14 +101,9 @@ def maximise_evidence(
     starts = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     starts = starts + np.log(random_state.uniform(*_JITTER, size=starts.shape))
     with decomposition_threads_for(len(evidence.y)):
+        how = {"jac": True, "method": "L-BFGS-B", "bounds": bounds}
         ends = [
-            optimize.minimize(
-                lambda theta: evidence(*np.exp(theta)),
-                start,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-            )
+            optimize.minimize(lambda theta: evidence(*np.exp(theta)), start, **how)
             for start in np.clip(starts, bounds[:, 0], bounds[:, 1])
         ]
     optima = np.array([[*np.exp(end.x), end.fun] for end in ends])

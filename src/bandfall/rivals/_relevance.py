@@ -12,8 +12,8 @@ a mean over targets, the objective is
     ∂L/∂ℓ_k = ½ Σ_ij M_ij s_k^p |x_ik − x_jk|^p + (ℓ_k − mean ℓ) / τ²,
     M       = (A⁻¹ − ααᵀ/a) ∘ k′(u) u^(1−p).
 
-If all scales are equal, the first two terms are half the evidence of `_evidence`, with fitted
-amplitude, but for a constant: the paper's MML has one bandwidth, the inverse of that scale.
+For equal scales, the first two terms are half the evidence of `_evidence` with fitted amplitude,
+but for a constant.
 """
 
 from __future__ import annotations
@@ -102,21 +102,18 @@ def relevance(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n, k) or (n,)
+    X, y : ndarray of shapes (n, d), and (n, k) or (n,)
     kernel : str or Kernel
         Any kernel with a derivative, in any norm.
     prior : float
-        Standard deviation τ of the logarithms of scales around their mean. Noise and many columns
-        want a small one.
+        Standard deviation τ of the logarithms of scales around their mean; small for noise and many
+        columns.
     units : ndarray of shape (d,), optional
-        The prior is for columns divided by these; by default by their standard deviations, so that
-        multiplying a column by a number divides its scale by it and changes nothing else.
+        The prior is for columns divided by these, by default by their standard deviations.
     weights : ndarray of shape (n,), optional
-        Weights of rows; those of weight 0 are left out.
-    max_rows : int
+        Rows of weight 0 are left out.
+    max_rows, max_evaluations : int
         With more rows, a random choice of this many, always the same one, serves.
-    max_evaluations : int
     ended : callable
         Once it returns True, the best scales so far are returned.
 

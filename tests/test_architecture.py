@@ -75,7 +75,7 @@ BUDGET = {
     "_estimators": 2750,
     "_explore": 312,
     "_files": 850,
-    "_fitting": 1240,
+    "_fitting": 1270,
     "_models": 975,
     "_onnx": 635,
     "_paper": 1805,

@@ -49,6 +49,10 @@ def path_of(X, target, kernel="gaussian"):
     )
 
 
+def kernel_of(path, X_new=None, **options):
+    return path_kernel(path.undivided, path.durations, X_new, **options)
+
+
 def naive_objective(alpha, K, target, penalty):
     """J as its formula says, row by row."""
     g = K @ alpha
@@ -66,7 +70,7 @@ def naive_objective(alpha, K, target, penalty):
 @pytest.mark.parametrize("penalty", [1.0, 0.01])
 def test_the_minimum_is_that_of_a_general_optimiser(n_classes, weighted, penalty):
     X, target = problem(n_classes, n=25, weighted=weighted)
-    K = path_kernel(path_of(X, target))
+    K = kernel_of(path_of(X, target))
     alpha = fit_logistic(K, target, penalty)
     value = naive_objective(alpha, K, target, penalty)
     best = minimize(
@@ -80,7 +84,7 @@ def test_the_minimum_is_that_of_a_general_optimiser(n_classes, weighted, penalty
 def test_the_minimum_in_float32_is_that_in_float64(n_classes, penalty):
     X, target = problem(n_classes, n=200)
     path = path_of(X, target)
-    K, K_32 = path_kernel(path), path_kernel(path, dtype=np.float32)
+    K, K_32 = kernel_of(path), kernel_of(path, dtype=np.float32)
     assert K_32.dtype == np.float32
     assert_allclose(K_32, K, rtol=1e-6)
     values = [
@@ -95,7 +99,7 @@ def test_rows_that_repeat_are_no_obstacle(dtype):
     """Their kernel matrix is singular, and rounding may make it indefinite."""
     X, target = problem(2, n=30)
     many = np.arange(900) % 30
-    K = path_kernel(path_of(X, target), dtype=dtype)[np.ix_(many, many)]
+    K = kernel_of(path_of(X, target), dtype=dtype)[np.ix_(many, many)]
     K -= np.asarray(1e-6 if dtype == np.float32 else 1e-12) * np.trace(K) * np.eye(900, dtype=dtype)
     rows = ClassTarget(target.labels[many], target.prior)
     outputs = K @ fit_logistic(K, rows, 1e-5)
@@ -104,7 +108,7 @@ def test_rows_that_repeat_are_no_obstacle(dtype):
 
 def test_a_start_changes_nothing():
     X, target = problem(3)
-    K = path_kernel(path_of(X, target))
+    K = kernel_of(path_of(X, target))
     cold = fit_logistic(K, target, 0.1)
     warm = fit_logistic(K, target, 0.1, fit_logistic(K, target, 1.0))
     values = [naive_objective(alpha, K, target, 0.1) for alpha in (cold, warm)]
@@ -118,7 +122,7 @@ def test_a_weight_of_two_is_a_row_that_stands_there_twice():
     weighted = ClassTarget(target.labels, target.prior, weights)
     repeated = ClassTarget(target.labels[twice], target.prior)
     path = path_of(X, target)
-    K = path_kernel(path)
+    K = kernel_of(path)
     K_twice = K[np.ix_(twice, twice)]
     values = [
         naive_objective(fit_logistic(matrix, rows, 0.1), matrix, rows, 0.1)
@@ -135,7 +139,7 @@ def test_the_kernel_of_a_path_weighs_bandwidths_by_their_time(kernel):
         duration * reference_kernel(kernel, X[:5], X, bandwidth)
         for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True)
     )
-    assert_allclose(path_kernel(path, X[:5]), K, rtol=1e-9)
+    assert_allclose(kernel_of(path, X[:5]), K, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -143,7 +147,7 @@ def test_a_path_with_log_loss_predicts_log_odds(n_classes):
     X, target = problem(n_classes)
     path = path_of(X, target)
     refitted = with_log_loss(path, target, 0.1)
-    K = path_kernel(path)
+    K = kernel_of(path)
     outputs = refitted.evaluate(X)
     assert_allclose(outputs, K @ fit_logistic(K, target, 0.1), rtol=1e-6, atol=1e-9)
     probabilities = np.exp(target.log_probabilities(outputs))

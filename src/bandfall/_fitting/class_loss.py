@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bandfall._fitting.logistic import ClassTarget, fit_logistic, log_loss_targe
 from bandfall._fitting.paths import fit_member_path
 from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
+from bandfall._products import DenseOperator
 from bandfall._search.averaging import Tuned, average_of
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import LOG_LOSS, Clock
@@ -24,12 +25,13 @@ from bandfall._search.splits import folds_for
 from bandfall._targets.links import SOFTMAX_LINKS, LogLoss
 from bandfall._targets.losses import mean_and_error, mean_r2
 from bandfall._threads import parallel_map
-from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 _FEW_PER_CLASS = 5  # rows: with fewer, one Gaussian by squared error is all that is tried
 _N_WIDE = 11  # fits of wide kernels, usually
+
+Task = TypeVar("Task")
 
 
 def tune_classes(
@@ -105,12 +107,12 @@ def with_log_odds(
     wide kernels, whose metric is learned from log-odds, and the outputs of the members, each
     divided by a temperature. Held-out rows choose penalties and temperatures.
     """
-    parts, settings = [_few_rows(part) for part in _partition(tuned.parts)], rows.settings
+    parts = [_some_rows(part, rows.settings.penalty_rows) for part in _partition(tuned.parts)]
     if not parts or not _affordable(rows, parts, len(tuned.members), clock):
         return tuned
 
-    def each(task: Callable[[Trial], list[Fit]], trials: Sequence[Trial]) -> list[Fit]:
-        fits = parallel_map(task, trials, n_rows=len(parts[0]), n_jobs=n_jobs, stop=clock.end)
+    def each(task: Callable[[Task], list[Fit]], tasks: Sequence[Task]) -> list[Fit]:
+        fits = parallel_map(task, tasks, n_rows=len(parts[0]), n_jobs=n_jobs, stop=clock.end)
         return [fit for some in fits for fit in some]
 
     def of_member(trial: Trial) -> list[Fit]:
@@ -128,17 +130,35 @@ def with_log_odds(
         link, loss = _judge(rows).best_link(fit.codes, y, weights, len(y), SOFTMAX_LINKS)
         as_odds = replace(trial, loss=loss, temperature=link.parameter)
         by_codes[as_odds] = fit.codes / link.parameter
-    half, nan, n = first_half(parts), np.nan, len(parts[0])
-    plain = [Trial(candidate, nan, nan, nan, Settings.max_r2, n) for candidate in wide]
-    raced = each(lambda trial: refit(half, trial, _as_they_are(trial, half), clock, 2), plain)
-    tried = [fit.trial for fit in raced]
-    best = sorted(tried, key=lambda trial: trial.loss)[: settings.wide_finalists]
-    best = [trial for trial in best if trial.loss <= settings.wide_max_ratio * best[0].loss]
-    fits += each(lambda trial: rounds(parts, trial, clock), best)
+    tried, learned = wide_fits(parts, wide, each, clock)
+    fits += learned
     outputs = {fit.trial: fit.outputs for fit in fits}
     metrics = {fit.trial.candidate.metric: fit.roots for fit in fits}
-    trials = [*tuned.trials, *tried, *outputs]
+    trials = [*tuned.trials, *(fit.trial for fit in tried), *outputs]
     return average_of(outputs | by_codes, parts, _judge(rows), trials, metrics)
+
+
+def wide_fits(
+    parts: Sequence[Part], wide: Sequence[Candidate], each: Callable[..., list[Fit]], clock: Clock
+) -> tuple[list[Fit], list[Fit]]:
+    """All fits of wide kernels that chose, and those that may join the average.
+
+    Fewer rows choose kernels, penalties and metrics, which suit more rows, too.
+    """
+    settings = parts[0].rows.settings
+    few = [_some_rows(part, settings.wide_rows) for part in parts]
+    half, nan, n = first_half(few), np.nan, len(few[0])
+    plain = [Trial(candidate, nan, nan, nan, Settings.max_r2, n) for candidate in wide]
+    tried = each(lambda trial: refit(half, trial, _as_they_are(trial, half), clock, 2), plain)
+    best = sorted([fit.trial for fit in tried], key=lambda trial: trial.loss)
+    best = [trial for trial in best if trial.loss <= settings.wide_max_ratio * best[0].loss]
+    learned = each(lambda trial: rounds(few, trial, clock), best[: settings.wide_finalists])
+    if n == len(parts[0]):
+        return tried, learned
+    last_is_best = sorted(learned, key=lambda fit: -fit.trial.loss)
+    finalists = {fit.trial.candidate.family: fit for fit in last_is_best}.values()
+    refits = each(lambda fit: refit(parts, fit.trial, fit.roots, clock, 0), [*finalists])
+    return [*tried, *learned], refits
 
 
 def first_half(parts: Sequence[Part]) -> Sequence[Part]:
@@ -186,7 +206,8 @@ def refit(
 ) -> list[Fit]:
     """A trial with the log-loss at its best penalty; none if interrupted.
 
-    The first half of the parts chooses the penalty: downhill from the first, every `stride`-th.
+    The first half of the parts chooses the penalty: downhill from the first, every `stride`-th; a
+    stride of 0 keeps the first.
     """
     judge, half = _judge(parts[0].rows), first_half(parts)
     with clock.task(LOG_LOSS, _entries(len(parts[0]), len(parts))):
@@ -229,9 +250,10 @@ def refit(
 
 
 class Problem(NamedTuple):
-    """Kernel logistic regression in the kernel of a path on one part."""
+    """Kernel logistic regression in the kernel of a path, or in a wide kernel, on one part."""
 
-    path: Path
+    start: KernelSum  # its bandwidths
+    durations: np.ndarray  # what each of them counts in the kernel
     K: np.ndarray
     K_new: np.ndarray
     target: ClassTarget
@@ -241,12 +263,27 @@ class Problem(NamedTuple):
     def of(cls, part: Part, root: np.ndarray, trial: Trial) -> Problem:
         """The problem of a trial in a metric."""
         X, X_new = part.scaled(trial.candidate.encoding, root)
-        if trial.candidate.width:  # small penalties: rounding would make K indefinite
-            X, X_new = X.astype(np.float64), X_new.astype(np.float64)
-        path = fit_member_path(part.rows, part.train, X, trial)
-        codes = path.evaluate(X_new, backend=part.rows.backend)
         target = log_loss_target(part.rows, part.train)
-        return cls(path, path_kernel(path), path_kernel(path, X_new), target, codes)
+        if trial.candidate.width:
+            return cls.wide(X, X_new, trial.candidate, target)
+        path = fit_member_path(part.rows, part.train, X, trial)
+        start, durations = path.undivided, path.durations
+        codes = path.evaluate(X_new, backend=part.rows.backend)
+        K, K_new = path_kernel(start, durations), path_kernel(start, durations, X_new)
+        return cls(start, durations, K, K_new, target, codes)
+
+    @classmethod
+    def wide(
+        cls, X: np.ndarray, X_new: np.ndarray, candidate: Candidate, target: ClassTarget
+    ) -> Problem:
+        """That of a wide kernel; in float64, because with small penalties rounding matters."""
+        X, kernel, n_outputs = X.astype(np.float64), candidate.kernel, target.n_outputs
+        operator = DenseOperator(X, kernel)
+        bandwidths = np.array([candidate.width * operator.max_distance()])
+        nothing, zero = np.zeros((1, len(X), n_outputs)), np.zeros(n_outputs)
+        start, durations = KernelSum(X, kernel, bandwidths, nothing, zero), np.ones(1)
+        K, K_new = operator.matrix(bandwidths[0]), path_kernel(start, durations, X_new)
+        return cls(start, durations, K, K_new, target, np.zeros((len(X_new), n_outputs)))
 
     def solution(self, penalty: float, start: np.ndarray | None = None) -> np.ndarray:
         """The coefficients α, shape (n, k)."""
@@ -254,9 +291,8 @@ class Problem(NamedTuple):
 
     def model(self, alpha: np.ndarray) -> KernelSum:
         """The log-odds of a solution."""
-        coefficients = self.path.durations[:, None, None] * alpha
-        offset = np.zeros(alpha.shape[1])
-        return replace(self.path.undivided, coefficients=coefficients, offset=offset)
+        coefficients = self.durations[:, None, None] * alpha
+        return replace(self.start, coefficients=coefficients, offset=np.zeros(alpha.shape[1]))
 
 
 def joined(problems: Sequence[Problem], alphas: Sequence[np.ndarray]) -> np.ndarray:
@@ -283,12 +319,11 @@ def _partition(parts: Sequence[Part]) -> list[Part]:
     return chosen
 
 
-def _few_rows(part: Part) -> Part:
-    """The part, with at most `penalty_rows` training rows.
+def _some_rows(part: Part, most: int) -> Part:
+    """The part, with at most so many training rows.
 
     Penalties are those of a prior for the function: they suit any number of rows.
     """
-    most = part.rows.settings.penalty_rows
     if len(part) <= most:
         return part
     some = np.random.RandomState(0).permutation(len(part))[:most]

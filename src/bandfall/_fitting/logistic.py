@@ -27,6 +27,7 @@ from bandfall._search.settings import Settings
 from bandfall._targets.links import LEAST, PLAIN, LogLoss, all_columns, class_codes, class_shares
 from bandfall._threads import CACHE_ENTRIES, FEW_ROWS, for_each_block, rows_within
 from bandfall.descent import Path
+from bandfall.descent._sum import KernelSum
 
 _MAX_STEPS = 100
 _MEMORY = 8  # number of steps for the estimate of the curvature
@@ -100,14 +101,17 @@ def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
 
 
 def path_kernel(
-    path: Path, X_new: np.ndarray | None = None, dtype: DTypeLike = np.float64
+    model: KernelSum,
+    durations: np.ndarray,
+    X_new: np.ndarray | None = None,
+    dtype: DTypeLike = np.float64,
 ) -> np.ndarray:
     """Σ_s τ_s k_{σ_s} between new rows (the training rows by default) and training rows.
 
     They have the precision of X, but not less than long training needs.
     """
-    X = path.X.astype(np.float64) if np.sum(path.durations) > _LONGEST_32 else path.X
-    loops = loops_over(X, path.kernel, X.dtype, len(X) ** 2)
+    X = model.X.astype(np.float64) if np.sum(durations) > _LONGEST_32 else model.X
+    loops = loops_over(X, model.kernel, X.dtype, len(X) ** 2)
     rows = loops.own if X_new is None else loops.placed(X_new.astype(X.dtype))
     total = np.empty((len(rows), len(X)), dtype=dtype)
 
@@ -115,7 +119,7 @@ def path_kernel(
         D, K = np.empty((2, len(rows[block]), len(X)), loops.dtype)
         loops.distances(rows[block], slice(0, len(X)), D)
         part = np.zeros(D.shape, dtype=dtype)
-        for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
+        for bandwidth, duration in zip(model.bandwidths, durations, strict=True):
             part += loops.evaluate(D, float(bandwidth), K) * np.asarray(duration, K.dtype)
         total[block] = part
 
@@ -234,7 +238,8 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
 
     Its stages keep the spans of training that K is made of; its residual is that of probabilities.
     """
-    K = path_kernel(path, dtype=np.float64 if len(path.X) <= Settings.exact_rows else np.float32)
+    dtype = np.float64 if len(path.X) <= Settings.exact_rows else np.float32
+    K = path_kernel(path.undivided, path.durations, dtype=dtype)
     alpha = fit_logistic(K, target, penalty)
     truth = class_codes(target.labels, target.prior)
     residual = (truth - LogLoss(target.prior).codes(_image(K, alpha))).astype(path.residual.dtype)

@@ -167,6 +167,8 @@ class Settings:
         ("laplace-1", 1.0, 1.0),
         ("laplace", 1.0, 1.0),
     )
+    # Training rows of a part by which wide kernels, their penalties and metrics are chosen.
+    wide_rows: int = 1000
     wide_finalists: int = 3  # that are trained on all parts
     wide_max_ratio: float = 1.25  # times the least loss: those that go on
     wide_rounds: int = 3

@@ -1,6 +1,6 @@
 """Tables that are hard on intervals: do nine in ten new rows lie inside 90 % intervals?
 
-    python benchmarks/attack.py [--cases levels copied] [--seeds 15]
+    python benchmarks/attack.py [--cases many_levels copied] [--seeds 15]
 
 Every case draws training and new rows from one source. A case holds if its coverage, in the mean
 over the seeds, is at least 0.88. One line per case: coverage (mean, least, most), the median width

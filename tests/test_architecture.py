@@ -79,7 +79,7 @@ BUDGET = {
     "_models": 975,
     "_onnx": 635,
     "_paper": 1805,
-    "_products": 3790,
+    "_products": 3820,
     "_search": 2020,
     "_targets": 825,
     "datasets": 735,

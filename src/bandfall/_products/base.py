@@ -210,10 +210,9 @@ def _fingerprints(rows: np.ndarray) -> np.ndarray:
     return bits.sum(axis=1, dtype=np.uint64)
 
 
-def product_of_equal_rows(X: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """K(0) @ block; K(0) is one for equal rows, and zero otherwise."""
-    first, labels = distinct_rows(X)
-    if len(first) == len(X):
+def product_of_equal_rows(first: np.ndarray, labels: np.ndarray, block: np.ndarray) -> np.ndarray:
+    """K(0) @ block for these `distinct_rows`; K(0) is one for equal rows, and zero otherwise."""
+    if len(first) == len(labels):
         return block.copy()
     return sums_by_group(labels, len(first), block)[labels]
 

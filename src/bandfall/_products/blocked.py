@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
-from bandfall._products.base import DEFAULT_BUDGET, KernelOperator, product_of_equal_rows
+from bandfall._products.base import (
+    DEFAULT_BUDGET,
+    KernelOperator,
+    distinct_rows,
+    product_of_equal_rows,
+)
 from bandfall._products.loops import (
     compiled_code,
     compiled_form,
@@ -57,6 +63,10 @@ class BlockedOperator(KernelOperator):
         self._kept = np.empty((min(n_kept, n_tiles), tile_entries), self.dtype)
         self._bandwidth = math.nan
 
+    @cached_property
+    def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        return distinct_rows(self._of_rows.rows)
+
     def max_distance(self) -> float:
         return self.kernel.geometry.diameter(self._of_rows.rows, self._side)
 
@@ -64,7 +74,7 @@ class BlockedOperator(KernelOperator):
         result, order = np.empty_like(block), self._leaves.order
         ordered = np.ascontiguousarray(block[order])
         if bandwidth == 0.0:
-            result[order] = product_of_equal_rows(self._of_rows.rows, ordered)
+            result[order] = product_of_equal_rows(*self._distinct, ordered)
             return result
         if bandwidth != self._bandwidth:
             near = self._nearest <= self._of_rows.reach(bandwidth)

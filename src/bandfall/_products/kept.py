@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
@@ -13,6 +13,7 @@ from bandfall._products.base import (
     DEFAULT_BUDGET,
     KernelOperator,
     LanczosSteps,
+    distinct_rows,
     product_of_equal_rows,
 )
 from bandfall._products.loops import (
@@ -122,8 +123,12 @@ class SymmetricOperator(KernelOperator):
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         if bandwidth == 0.0:
-            return product_of_equal_rows(self._loops.own, block)
+            return product_of_equal_rows(*self._distinct, block)
         return self._times(self._kept.at(bandwidth), block)
+
+    @cached_property
+    def _distinct(self) -> tuple[np.ndarray, np.ndarray]:
+        return distinct_rows(self._loops.own)
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         """K @ block, from the entries of K."""

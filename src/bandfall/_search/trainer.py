@@ -133,8 +133,9 @@ class Trainer:
                 self._press()
                 return None
 
-        n_rows, n_jobs = len(self.parts[0]), self._n_jobs if self._helpers is None else len(tasks)
+        n_jobs = self._n_jobs if self._helpers is None else max(1, len(tasks))
         press, stop = self._press, self.clock.end
+        n_rows = len(self.parts[0])
         return parallel_map(run, tasks, n_rows=n_rows, n_jobs=n_jobs, stop=stop, press=press)
 
     def _press(self) -> None:

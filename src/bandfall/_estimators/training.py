@@ -22,7 +22,7 @@ from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, fit_members
 from bandfall._models.average import Average
 from bandfall._models.leaks import leaks
-from bandfall._models.member import Member
+from bandfall._models.member import Candidate, Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._products import NumpyBackend, resolve_backend
 from bandfall._search.averaging import Tuned
@@ -266,13 +266,12 @@ def _summarise(
 
 
 def trial_table(trials: Sequence[Trial]) -> dict[str, np.ndarray]:
-    """Columns with one entry per trial."""
+    """Columns with one entry per trial; some targets need no search."""
     own = [one.name for one in fields(Trial) if one.name not in ("candidate", "temperature")]
-    rows = [
-        {**trial.candidate.summary(), **{key: getattr(trial, key) for key in own}}
-        for trial in trials
-    ]
-    return {key: np.array([row[key] for row in rows]) for key in rows[0]}
+    of_candidate = [one.name for one in fields(Candidate)]
+    summaries = [trial.candidate.summary() for trial in trials]
+    columns = {name: np.array([one[name] for one in summaries]) for name in of_candidate}
+    return columns | {name: np.array([getattr(one, name) for one in trials]) for name in own}
 
 
 class FitProgress:

@@ -154,7 +154,7 @@ def parallel_map(
     should make running tasks end soon, and then all tasks are awaited. With `press`, which is
     called for a KeyboardInterrupt instead, the results of all tasks are returned.
     """
-    n_jobs = min(threads_for(n_rows, n_jobs), len(tasks))
+    n_jobs = min(threads_for(n_rows, n_jobs), len(tasks)) if tasks else 0
     with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait
         if n_jobs <= 1:
             return [function(task) for task in tasks]

@@ -473,9 +473,9 @@ def test_the_self_tuning_regressor(case):
         own, X = path.y.astype(np.float64), path.X.astype(np.float64)
         trained = (own - own.mean(axis=0))[:, varying] / own.std(axis=0)[varying]
         assert_allclose(trained, standard, atol=slack)
-        # Weights are relative to each other here: their mean is one.
+        # Weights are relative to each other.
         counts = np.ones(len(y)) if path.weights is None else path.weights.astype(np.float64)
-        assert_allclose(counts, weights / weights.mean(), rtol=1e-5)
+        assert_allclose(counts / counts.mean(), weights / weights.mean(), rtol=1e-5)
         reached = 1.0 if path.status is Status.STALLED else path.r2
         check_path(path, X, own, counts, slack, max_r2=reached, floor=0.0)
         coefficients = path.coefficients.astype(np.float64)

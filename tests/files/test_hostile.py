@@ -347,7 +347,7 @@ def with_first(model, **fields):
             lambda m: with_encoders(m, standard=m.encoders_["steps"]),
             "an encoder and the path of its member differ",
         ),
-        (lambda m: with_encoders(m, steps=None), "no encoder named 'steps'"),
+        (lambda m: with_encoders(m, steps=None), "members and encoders have different encodings"),
         (lambda m: changed(m.average_.target, scale=np.zeros(1)), "scale must be positive"),
         (lambda m: changed(m.average_.target, scale=np.full(1, np.inf)), "scale must be finite"),
         (lambda m: changed(m.average_.target, offset=np.zeros(2)), "does not fit k"),

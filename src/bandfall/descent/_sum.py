@@ -49,6 +49,15 @@ class KernelSum:
     coefficients: np.ndarray
     offset: np.ndarray
 
+    def __post_init__(self) -> None:
+        n_stages, n_rows, n_outputs = self.coefficients.shape
+        shapes = (len(self.X), self.bandwidths.shape, self.offset.shape)
+        if shapes != (n_rows, (n_stages,), (n_outputs,)):
+            raise ValueError(
+                f"{len(self.X)} centres, bandwidths {self.bandwidths.shape} and offset "
+                f"{self.offset.shape} do not fit coefficients {self.coefficients.shape}"
+            )
+
     def __len__(self) -> int:
         return len(self.bandwidths)
 

@@ -364,6 +364,7 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
 
 @pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
 def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
+    pytest.importorskip("distributed")
     from bandfall._products.blocked import Leaves
     from bandfall._products.dask_backend import DeviceProducts, TileProducts, WorkerRows
 

@@ -11,17 +11,12 @@ from bandfall._search.settings import SPEEDS, Settings
 
 
 @pytest.mark.parametrize(
-    ("speed", "few", "expected"),
-    [
-        (SPEEDS[0], False, SPEEDS[:2]),
-        (SPEEDS[3], False, SPEEDS[2:5]),
-        (SPEEDS[-1], False, SPEEDS[-2:]),
-        (SPEEDS[3], True, SPEEDS[3:4]),
-    ],
+    ("speed", "expected"),
+    [(SPEEDS[0], SPEEDS[:2]), (SPEEDS[3], SPEEDS[2:5]), (SPEEDS[-1], SPEEDS[-2:])],
 )
-def test_neighbours_of_a_speed(speed, few, expected):
+def test_neighbours_of_a_speed(speed, expected):
     trial = Trial(Candidate(min_speed=speed), 0.5, 0.1, 0.5, 0.9, 10)
-    assert neighbouring(trial, Settings(), few).speeds == expected
+    assert neighbouring(trial, Settings()).speeds == expected
 
 
 @pytest.mark.parametrize(

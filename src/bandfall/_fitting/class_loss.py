@@ -70,17 +70,14 @@ def tune_classes(
 
 
 def for_columns(settings: Settings, n_columns: int) -> Settings:
-    """The settings with fewer rows and speeds for many classes.
+    """The settings with fewer rows for many classes.
 
     A rung costs rows² times columns, and a column more for each class and speed.
     """
     most = min(settings.rung_rows[-1], int(math.sqrt(settings.rung_entries / n_columns)))
     first = int(math.sqrt(settings.first_entries / n_columns))
-    return replace(
-        settings,
-        rung_rows=(min(settings.rung_rows[0], first), *settings.rung_rows[1:]),
-        few_speeds=n_columns > settings.many_columns,
-    ).up_to(most)
+    rung_rows = min(settings.rung_rows[0], first), *settings.rung_rows[1:]
+    return replace(settings, rung_rows=rung_rows).up_to(most)
 
 
 def wide_candidates(

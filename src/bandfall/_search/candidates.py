@@ -45,9 +45,8 @@ def beyond(trial: Trial, settings: Settings) -> float:
     return min(settings.max_r2, 1.0 - settings.beyond * (1.0 - trial.max_r2))
 
 
-def neighbouring(trial: Trial, settings: Settings, few_speeds: bool = False) -> Request:
-    """A trial again, at its speed and (unless `few_speeds`) the next faster and slower one."""
-    speed = trial.candidate.min_speed
-    place = SPEEDS.index(speed)
-    speeds = (speed,) if few_speeds else SPEEDS[max(0, place - 1) : place + 2]
+def neighbouring(trial: Trial, settings: Settings) -> Request:
+    """A trial again, at its speed and the next faster and slower one."""
+    place = SPEEDS.index(trial.candidate.min_speed)
+    speeds = SPEEDS[max(0, place - 1) : place + 2]
     return Request(trial.candidate, speeds, beyond(trial, settings))

@@ -114,7 +114,7 @@ def by_slopes(
         if not (goes_on and trials and trainer.rows.n_columns(one.encoding) > 1):
             continue
         if promising([trial.loss for trial in trials], found.best[0].loss, settings):
-            again = neighbouring(trials[-1], settings, settings.few_speeds and number > 1)
+            again = neighbouring(trials[-1], settings)
             requests.append(replace(again, candidate=replace(again.candidate, n_rounds=number)))
     return requests
 
@@ -133,7 +133,7 @@ def by_likelihood(
             continue
         losses = [trial.loss for trial in found.rounds(one.metric)]
         number = losses.index(min(losses))
-        request = neighbouring(trials[-1], settings, settings.few_speeds) if number else start
+        request = neighbouring(trials[-1], settings) if number else start
         one = replace(request.candidate, n_rounds=number, likelihood=True)
         good = min(trial.loss for trial in trials) <= ratio * found.best[0].loss
         if good and one.metric not in found.metrics:

@@ -77,7 +77,6 @@ class Settings:
     few_kernel_rows: int = 700
     few_kernels: tuple[str, ...] = ("gaussian", "matern12")
     first_speeds: tuple[float, ...] = SPEEDS[:7:2]  # later, the best and its neighbours are tried
-    few_speeds: bool = False  # with many classes, the neighbours are tried in the first round only
     # Relative to the least loss. A family goes on to more folds within `max_ratio_folds`, and
     # to further rounds of its metric if two of them would bring it there. It goes on to more rows,
     # which take longer, within `max_ratio_rows` or if it is in the average of this rung.
@@ -156,7 +155,6 @@ class Settings:
     # and ten classes of 2,000 rows.
     rung_entries: float = 3e8
     first_entries: float = 4e7
-    many_columns: int = 3  # up to this many classes, trying seven speeds is cheap
     leaf_columns: int = 10  # most classes for the log-loss in leaves
     member_columns: int = 60  # in all members together: four members of fifteen classes
     # Kernels of one wide bandwidth, relative to the largest distance, and their first penalties:

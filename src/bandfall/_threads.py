@@ -58,7 +58,10 @@ def for_each(function: Callable[[Task], object], tasks: Iterable[Task], parallel
         work()
         return
     with _blas.on_one_thread():
-        list(_pool(os.getpid()).map(work, range(min(n_threads(), len(tasks)))))
+        try:
+            list(_pool(os.getpid()).map(work, range(min(n_threads(), len(tasks)))))
+        finally:
+            list(shared)  # after an error or Ctrl-C, threads begin no further block
 
 
 def for_each_block(

@@ -123,12 +123,6 @@ def check_number(
         raise ValueError(f"{name}={value!r} must be {allowed}")
 
 
-def check_flag(name: str, value: object) -> None:
-    """Raise unless `value` is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name}={value!r} must be True or False; got {type(value).__name__}")
-
-
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost line outside this library and scikit-learn."""
     frame, level = sys._getframe(1), 2

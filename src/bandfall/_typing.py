@@ -6,8 +6,8 @@ stand for `Any`: no type describes these values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,3 @@ RandomLike: TypeAlias = int | np.random.RandomState | None  # a seed
 State: TypeAlias = dict[str, Any]  # fields by name; the class made from them checks them
 JsonDict: TypeAlias = dict[str, object]  # values of any kind, by name
 Unchecked: TypeAlias = object  # a value from a file or a column, before its type is known
-
-
-@runtime_checkable
-class Frame(Protocol):
-    """A data frame (pandas, polars, …) that can be constructed from a dict of columns."""
-
-    columns: Iterable[str]
-
-    def __init__(self, data: Mapping[str, np.ndarray], /) -> None: ...

@@ -22,7 +22,7 @@ from bandfall import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
-from bandfall._checks import check_flag, check_number
+from bandfall._checks import check_number
 from bandfall._products import check_dense_budget
 from bandfall.descent import Euler, Flow, Stopping
 from bandfall.descent._schedules import MinimumSpeed
@@ -300,8 +300,6 @@ def test_helpers_tell_intervals_apart():
         check_number("a", -1, low=0, high=1, low_open=True, allow_none=True)
     with pytest.raises(ValueError, match=r"a=2 must be a number in \(-inf, 1\]"):
         check_number("a", 2, high=1)
-    with pytest.raises(TypeError, match="flag=1 must be True or False; got int"):
-        check_flag("flag", 1)
     assert Stopping().check(r2=0.5, time=1.0) is None
 
 

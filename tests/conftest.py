@@ -41,8 +41,8 @@ SLOW = (
     "estimators/test_mlp.py",
     "estimators/test_neural_estimator.py",
     "files/test_hostile.py",
+    "fitting/test_class_loss.py",
     "fitting/test_leaves.py",
-    "fitting/test_logistic.py",
     "targets/test_weights.py",
     "theory/test_bound.py",
 )

@@ -9,9 +9,9 @@ from bandfall._models.member import Candidate
 from bandfall._search.candidates import (
     Request,
 )
-from bandfall._search.ladder import Ladder
 from bandfall._search.parts import Outcome, Part, trial_of
 from bandfall._targets.losses import PowerLoss, mean_r2
+from bandfall.descent._ladder import Ladder
 from search_rows import (
     rows_of,
 )

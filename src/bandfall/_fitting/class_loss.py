@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bandfall._fitting.logistic import ClassTarget, fit_logistic, log_loss_target, path_kernel
-from bandfall._fitting.paths import fit_member_path
+from bandfall._fitting.paths import fit_member_path, log_loss_target
+from bandfall._models.logistic import ClassTarget, fit_logistic, path_kernel
 from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
 from bandfall._products import DenseOperator

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.logistic import ClassTarget, as_codes, log_loss_target
-from bandfall._fitting.paths import Fitted, train_path
+from bandfall._fitting.paths import Fitted, as_codes, log_loss_target, train_path
+from bandfall._models.logistic import ClassTarget
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, scaled
 from bandfall._products import HOST, resolve_backend

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bandfall._fitting.leaves import fit_leaves
-from bandfall._fitting.logistic import log_loss_target
-from bandfall._fitting.paths import Fitted, stop_of, train_path
+from bandfall._fitting.paths import Fitted, log_loss_target, stop_of, train_path
 from bandfall._models.member import Candidate, Member
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial

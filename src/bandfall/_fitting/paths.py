@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.logistic import ClassTarget, in_its_loss
+from bandfall._models.logistic import ClassTarget, with_log_loss
 from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._products import operator_over
 from bandfall._search.candidates import Trial
 from bandfall._search.parts import Rows
 from bandfall._search.settings import Settings
+from bandfall._targets.links import LogLoss, class_shares
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._front import Watcher
 from bandfall.descent._schedules import Constant, MinimumSpeed
@@ -93,6 +94,36 @@ def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidat
             backend=rows.backend,
             operator=operator,
         )
+
+
+def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
+    """Classes of some rows, with the prior of all."""
+    labels = rows.strata
+    assert labels is not None
+    prior = class_shares(labels, rows.weights, max(2, rows.y.shape[1]))
+    return ClassTarget(labels[train], prior, None if rows.weights is None else rows.weights[train])
+
+
+def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
+    """The path, with outputs converted to log-odds if those of the trial are."""
+    if not trial.log_odds:
+        return path
+    if trial.temperature:
+        share = 1.0 / trial.temperature
+        coefficients, offset = share * path.coefficients, share * path.offset
+        return path.replace(coefficients=coefficients, offset=offset, solver=None)
+    assert target is not None
+    if not len(path):
+        return path.replace(offset=target.log_odds, solver=None)
+    dtype = np.float64 if len(path.X) <= Settings.exact_rows else np.float32
+    return with_log_loss(path, target, trial.candidate.penalty, dtype)
+
+
+def as_codes(outputs: np.ndarray, trial: Trial, target: ClassTarget | None) -> np.ndarray:
+    """Outputs of a trial as codes of classes, (m, k)."""
+    if trial.temperature:
+        return outputs * trial.temperature
+    return LogLoss(target.prior).codes(outputs) if target and trial.log_odds else outputs
 
 
 def needs_digits(path: Path, trial: Trial, settings: Settings) -> bool:

@@ -13,11 +13,11 @@ import numpy as np
 from bandfall._models.metric import scaled
 from bandfall._products import HOST, Backend, WeightedOperator, operator_over
 from bandfall._search.candidates import Request, Trial
-from bandfall._search.ladder import Climb, Ladder, Stages, Watch
 from bandfall._search.settings import Settings
 from bandfall._targets.losses import Judge, evidence_weights, mean_and_error, mean_r2
 from bandfall._typing import Weights
 from bandfall.descent._krylov import never
+from bandfall.descent._ladder import Climb, Ladder, Stages, Watch
 from bandfall.descent._path import column_means, column_norms, column_units
 from bandfall.tables import Table, TableEncoder
 
@@ -282,7 +282,9 @@ def train_parts(
             [part.target for part in parts],
             request.speeds,
             request.max_r2,
-            settings,
+            settings.shrink,
+            settings.tolerance,
+            settings.max_dimension,
             watch,
             ended,
         ).ladders()

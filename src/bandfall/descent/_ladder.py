@@ -16,7 +16,6 @@ import numpy as np
 
 from bandfall._products import KernelOperator
 from bandfall._products.base import LanczosSteps, OperatorAround
-from bandfall._search.settings import Settings
 from bandfall._typing import Array, Times
 from bandfall.descent._flow import train_pass
 from bandfall.descent._front import speed_ceilings
@@ -113,17 +112,19 @@ class _Together(OperatorAround):
 class Climb:
     """Trains a path for each speed on each of several sets of rows, at common bandwidths.
 
-    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set; each
-    bandwidth is the one before divided by 1 + shrink. The operators have one kernel, dtype and
-    device; each has its target (n, k), centred, of unit norm in all. `watch` is called after every
-    pass, `ended` every few products: True ends all paths.
+    Each path is that of `Flow` with this tolerance and dimension and of `MinimumSpeed`, from the
+    largest distance in any set; each bandwidth is the one before divided by 1 + shrink. The
+    operators have one kernel, dtype and device; each has its target (n, k), centred, of unit norm
+    in all. `watch` is called after every pass, `ended` every few products: True ends all paths.
     """
 
     operators: Sequence[KernelOperator]
     targets: Sequence[np.ndarray]
     speeds: Sequence[float]
     max_r2: float
-    settings: Settings
+    shrink: float
+    tolerance: float
+    max_dimension: int
     watch: Watch | None = None
     ended: Callable[[], bool] = never
 
@@ -151,7 +152,7 @@ class Climb:
             moved = self._train(bandwidth, centred=0.0 < bandwidth < start)
             if bandwidth == 0.0 or self.ended():
                 break
-            bandwidth /= 1.0 + self.settings.shrink
+            bandwidth /= 1.0 + self.shrink
             if bandwidth < _NARROWEST * start or not (moved or self._can_learn(bandwidth)):
                 bandwidth = 0.0
         bandwidths = np.array(self._bandwidths)
@@ -191,7 +192,7 @@ class Climb:
                 operator = self._operator.take(self._columns(todo))
             if not len(todo):
                 return number > 0
-            most = self.settings.max_dimension
+            most = self.max_dimension
             space = KrylovSpace(operator, bandwidth, residual, velocity, most, len(todo))
             done = train_pass(
                 space,
@@ -201,7 +202,7 @@ class Climb:
                 at_floor=at_floor,
                 threshold=thresholds[todo],
                 goal=1.0 - self.max_r2,
-                tolerance=self.settings.tolerance,
+                tolerance=self.tolerance,
                 first_check=int(_FIRST_CHECK * self._dimension),
                 growth=_GROWTH,
                 ended=self.ended,

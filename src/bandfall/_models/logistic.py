@@ -14,17 +14,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 from scipy import linalg
 
 from bandfall._products.loops import loops_over
-from bandfall._search.candidates import Trial
-from bandfall._search.parts import Rows
-from bandfall._search.settings import Settings
-from bandfall._targets.links import LEAST, PLAIN, LogLoss, all_columns, class_codes, class_shares
+from bandfall._targets.links import LEAST, PLAIN, LogLoss, all_columns, class_codes
 from bandfall._threads import CACHE_ENTRIES, FEW_ROWS, for_each_block, rows_within
 from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
@@ -90,14 +86,6 @@ class ClassTarget:
         if self.weights is None:
             return steepest
         return np.maximum(self.weights, _LIGHTEST * self.weights.max()) * steepest
-
-
-def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
-    """Classes of some rows, with the prior of all."""
-    labels = rows.strata
-    assert labels is not None
-    prior = class_shares(labels, rows.weights, max(2, rows.y.shape[1]))
-    return ClassTarget(labels[train], prior, None if rows.weights is None else rows.weights[train])
 
 
 def path_kernel(
@@ -233,45 +221,21 @@ def _times_inverse_hessian(
     return pair
 
 
-def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
-    """The path with coefficients that minimise J in its own kernel.
+def with_log_loss(
+    path: Path, target: ClassTarget, penalty: float, dtype: DTypeLike = np.float64
+) -> Path:
+    """The path with coefficients that minimise J in its own kernel; it cannot be trained further.
 
     Its stages keep the spans of training that K is made of; its residual is that of probabilities.
     """
-    dtype = np.float64 if len(path.X) <= Settings.exact_rows else np.float32
     K = path_kernel(path.undivided, path.durations, dtype=dtype)
     alpha = fit_logistic(K, target, penalty)
     truth = class_codes(target.labels, target.prior)
     residual = (truth - LogLoss(target.prior).codes(_image(K, alpha))).astype(path.residual.dtype)
-    return _ended(
-        path,
+    return path.replace(
         coefficients=(path.durations[:, None, None] * alpha).astype(path.coefficients.dtype),
         offset=np.zeros(target.n_outputs),
         residual=residual,
         r2=max(0.0, path.r2_of(residual)),
+        solver=None,
     )
-
-
-def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
-    """The path, with outputs converted to log-odds if those of the trial are."""
-    if not trial.log_odds:
-        return path
-    if trial.temperature:
-        share = 1.0 / trial.temperature
-        return _ended(path, coefficients=share * path.coefficients, offset=share * path.offset)
-    assert target is not None
-    if not len(path):
-        return _ended(path, offset=target.log_odds)
-    return with_log_loss(path, target, trial.candidate.penalty)
-
-
-def as_codes(outputs: np.ndarray, trial: Trial, target: ClassTarget | None) -> np.ndarray:
-    """Outputs of a trial as codes of classes, (m, k)."""
-    if trial.temperature:
-        return outputs * trial.temperature
-    return LogLoss(target.prior).codes(outputs) if target and trial.log_odds else outputs
-
-
-def _ended(path: Path, **changes: Any) -> Path:
-    """A changed path, which cannot be trained further."""
-    return path.replace(**changes, solver=None)

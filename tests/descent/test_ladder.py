@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._products import HOST, WeightedOperator, resolve_backend
-from bandfall._search.ladder import Climb, Ladder
-from bandfall._search.settings import Settings
 from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.descent._ladder import Climb, Ladder
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel
 from problems import problem, seeds
@@ -45,9 +44,7 @@ def one_ladder(X, target, speeds, kernel="gaussian", weights=None, **changes):
 
 
 def ladders_of(operators, targets, speeds, watch=None, **changes):
-    options = {**TIGHT, **changes}
-    max_r2 = options.pop("max_r2")
-    return Climb(operators, targets, speeds, max_r2, Settings(**options), watch).ladders()
+    return Climb(operators, targets, speeds, **{**TIGHT, **changes}, watch=watch).ladders()
 
 
 def fitted_path(X, y, speed, kernel="gaussian", weights=None, **changes):

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from bandfall._products.base import group_rows
+from bandfall._search.clock import Clock
 from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import Settings
@@ -60,10 +61,10 @@ def same(first, second):
     assert_array_equal(first.predictions, second.predictions)
 
 
-def clock(n_ladders):
-    """Time is over after so many ladders."""
-    counter = itertools.count(1)
-    return lambda trial: next(counter) >= n_ladders
+def ended_after(n_ladders):
+    """Arguments for a search that ends after this number of ladders."""
+    clock, counter = Clock(), itertools.count(1)
+    return {"clock": clock, "tried": lambda trial: next(counter) >= n_ladders and clock.end()}
 
 
 def trainer_of(parts, judge=None, **options):

@@ -16,7 +16,7 @@ from bandfall._fitting import members
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search.clock import FINAL_FITS, Clock, work
-from bandfall._search.pace import path_seconds
+from bandfall._search.pace import member_seconds
 from bandfall._search.parts import Encoded, Rows
 from bandfall.descent import Status
 from shell import press_ctrl_c
@@ -100,7 +100,7 @@ def test_limited_fits_are_equal_at_paces_that_differ_a_little(n_jobs, monkeypatc
     for pace in (1.3e-4, 1.5e-4):
         path, ladder = 566 * pace, 150 * pace / work(400)
         monkeypatch.setattr(
-            "bandfall._fitting.members.path_seconds", lambda *_, path=path: lambda n_rows: path
+            "bandfall._fitting.members.member_seconds", lambda *_, path=path: lambda *_: path
         )
         monkeypatch.setattr("bandfall._search.pace._ladder_pace", lambda *_, ladder=ladder: ladder)
         model = Timed(n_jobs=n_jobs, max_seconds=0.25)
@@ -139,10 +139,13 @@ def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
     X, y = rows
     ticks = iter([0, 1, 11, 12] * 3)  # 1 s to prepare, 10 to evaluate, 1 to repeat a product
     given = Rows({"standard": Encoded(X)}, y[:, None], np.arange(120), backend=NumpyBackend(2**20))
-    seconds = path_seconds(given, Candidate(), 100, lambda: next(ticks))
+    seconds = member_seconds(given, Candidate(), lambda: next(ticks))
     n_bandwidths, n_products = given.settings.usual_path
-    assert seconds(100) == 1 + 10 * n_bandwidths + n_products
-    assert seconds(10_000) == 1 + 10 * n_bandwidths + 10 * n_products
+    assert_allclose(seconds(120, 10**5), 1 + 10 * n_bandwidths + n_products)
+    many = 1 + 10 * n_bandwidths + 10 * n_products
+    assert_allclose(seconds(12_000, 10**5), 100**2 * many)
+    leaves = many * given.settings.overlapping * (1.0 + given.settings.leaf_paths)
+    assert_allclose(seconds(12_000, 6000), 100**2 * leaves / 2)
 
 
 def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):
@@ -155,7 +158,7 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited):
                 time.now = 1e6
             return super().task(stage, entries)
 
-    settings = {"probed_rows": 100, "usual_path": (0, 0)}
+    settings = {"hurried_rows": 100, "usual_path": (0, 0)}
     model = timed(rows, at(time, Late), settings, max_seconds=1e3)
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_.bandwidths) == 1
@@ -170,7 +173,7 @@ def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypat
     """Whether in the search or in the first of the final fits, which may take an hour."""
     press_ctrl_c(monkeypatch, *where)
     model = Timed(max_rounds=1, n_jobs=1)
-    model.settings, model.clock = {"probed_rows": 100}, partial(Clock, fewest_rows=0)
+    model.settings, model.clock = {"hurried_rows": 100}, partial(Clock, fewest_rows=0)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*rows)
     assert len(model.members_) == 1
@@ -190,7 +193,7 @@ def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypa
 
     monkeypatch.setattr(members, "_fit_member", second_is_interrupted)
     model = Timed(max_rounds=1, n_jobs=1)
-    model.settings = {"probed_rows": 100}
+    model.settings = {"hurried_rows": 100}
     with pytest.raises(KeyboardInterrupt):
         model.fit(*make_friedman1(120, n_features=5, noise=1.0, random_state=1))
     assert [member.path for member in model.members_] == [fitted[0].path]

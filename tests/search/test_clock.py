@@ -50,26 +50,21 @@ def test_a_search_leaves_time_for_the_rest_but_has_a_third(time, reserved, plann
     for number in range(12):
         assert clock.begins(100, 1.0) == (number < planned)  # a plan counts work and not time
         assert_allclose(clock.spare, max(9.0 - number - 1, 9.0 - planned))
+    clock.begun = True
     time.seconds = min(9.0, 2.0 * planned) - 0.1
-    assert not clock.search_over
+    assert not clock.search_over()
     time.seconds += 0.2
-    assert clock.search_over
+    assert clock.search_over()
 
 
-def test_the_first_trial_has_a_second_however_late_it_is(time):
-    """Cut off at once, it would be the mean."""
+def test_the_first_trial_is_completed_however_late_it_is(time):
+    """Cut off, it would be the mean."""
     clock = Clock(9.0, now=time)
     time.seconds = 20.0
     assert clock.over
-    assert not clock.search_ended()
-    time.seconds = 20.9
-    assert not clock.search_ended()
-    time.seconds = 21.1
-    assert clock.search_ended()
-    begun = Clock(9.0, now=time)
-    begun.begun = True
-    time.seconds += 10.0
-    assert begun.search_ended()
+    assert not clock.search_over()
+    clock.begun = True
+    assert clock.search_over()
 
 
 def test_time_in_which_other_programs_compute_does_not_count(monkeypatch):
@@ -97,16 +92,17 @@ def test_without_a_limit_there_is_time_for_everything(time):
     clock.reserve(1e9)
     time.seconds = 1e9
     assert clock.left == clock.search_left == math.inf
-    assert not clock.search_over
-
-
-def test_an_interrupt_cuts_ladders_off_after_the_first_trial(time):
-    clock = Clock(now=time)
-    clock.end()
-    assert clock.search_over
-    assert not clock.search_ended()
     clock.begun = True
-    assert clock.search_ended()
+    assert not clock.search_over()
+
+
+@pytest.mark.parametrize("pressed", [False, True])
+def test_an_end_waits_for_the_first_trial_and_ctrl_c_does_not(time, pressed):
+    clock = Clock(now=time)
+    clock.press() if pressed else clock.end()
+    assert clock.search_over() == pressed
+    clock.begun = True
+    assert clock.search_over()
 
 
 @pytest.mark.parametrize(("share", "expected"), [(1.9, 1.0), (0.3, 0.25), (-1.0, 0.0)])

@@ -10,6 +10,7 @@ import pytest
 from bandfall._models.member import Candidate
 from bandfall._search import metrics
 from bandfall._search.candidates import Trial
+from bandfall._search.clock import Clock
 from bandfall._search.rounds import Found, judge_again, promising, race
 from bandfall._search.search import families_among, families_for
 from bandfall._search.settings import SPEEDS, Settings
@@ -112,9 +113,10 @@ FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
 
 def test_finalists_that_come_too_late_are_not_looked_at():
     first, _ = rungs_of(rows_of(), FEW)
-    trainer = trainer_of(first, interrupted=lambda trial: True)
+    clock = Clock()
+    trainer = trainer_of(first, clock=clock, tried=lambda trial: clock.end())
     assert len(judge_again([FINALIST], Found(), trainer).trials) == 2
-    assert trainer.over
+    assert clock.search_over()
     assert not judge_again([FINALIST], Found(), trainer).predictions
 
 

@@ -29,7 +29,7 @@ from search_rows import (
     SLOPES,
     THREE_RUNGS,
     TWO_RUNGS,
-    clock,
+    ended_after,
     rows_of,
     rungs_of,
     same,
@@ -173,7 +173,7 @@ def test_a_search_may_end_after_any_ladder(budget):
     longest = tuned_on(rows, budget, kernels=kernels)
     sizes = []
     for n_ladders in (1, 3, 8, 9):
-        tuned = tuned_on(rows, budget, kernels=kernels, interrupted=clock(n_ladders))
+        tuned = tuned_on(rows, budget, kernels=kernels, **ended_after(n_ladders))
         check_evidence(rows, tuned)
         sizes.append(len(tuned.trials))
         assert tuned.trials == longest.trials[: len(tuned.trials)]

@@ -86,7 +86,7 @@ def train(
         tuned = _search(fitted, target, rows, given.groups is not None, kernels, progress)
         rows = replace(rows, leaf_rows=leaf_rows_for(rows, tuned.trials))
         members, tuned = fit_members(rows, tuned, clock)
-        fitted.skipped_ = clock.skipped
+        fitted.skipped_ = [*clock.skipped]
         with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
             try:
                 _summarise(fitted, target, rows, encoders, members, tuned, clock)
@@ -97,11 +97,11 @@ def train(
     progress.ended(model.skipped_)
     if clock.pressed:
         raise KeyboardInterrupt
-    if clock.left_out and not clock.interrupted:
+    left_out = {what: seconds for what, seconds in clock.skipped.items() if seconds}
+    if left_out and not clock.interrupted:
         warn_caller(
             f"max_seconds={model.max_seconds:g} left out a part of the data: "
-            f"{'; '.join(clock.left_out)}. Allow at least "
-            f"{max(sum(clock.left_out.values()), 0.1):.2g} s more"
+            f"{'; '.join(left_out)}. Allow at least {max(sum(left_out.values()), 0.1):.2g} s more"
         )
 
 
@@ -211,7 +211,7 @@ def _search(
             judge=target.judge,
             kernels=kernels,
             random=check_random_state(model.random_state),
-            interrupted=progress.tried,
+            tried=progress.tried,
             clock=progress.clock,
             n_jobs=model.n_jobs,
         )
@@ -297,14 +297,13 @@ class FitProgress:
     def __exit__(self, *exception: object) -> None:
         self._ended.set()
 
-    def tried(self, trial: Trial) -> bool:
-        """Report the best trial of a ladder of speeds; True if the search should end."""
+    def tried(self, trial: Trial) -> None:
+        """Report the best trial of a ladder of speeds."""
         with self._lock:
             self._n_trials += 1
             better, self._least = trial.loss < self._least, min(trial.loss, self._least)
             if self._verbose > (not better):
                 self._say(self._words(trial, better))
-        return self.clock.interrupted
 
     def chosen(self, tuned: Tuned, n_rows: int) -> None:
         """The search is over; the chosen models are fitted to all rows next."""

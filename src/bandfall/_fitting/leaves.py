@@ -149,7 +149,7 @@ def fit_leaves(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitt
 
     def one(numbers: np.ndarray) -> TrainedLeaf:
         share = entries * len(numbers) ** 2
-        if clock.left <= 0.0:
+        if clock.over:
             discarded = interrupted()
             most = _INTERRUPTED_ROWS if discarded else rows.settings.smallest_leaf
             if len(numbers) > most and not discarded:

@@ -15,7 +15,7 @@ from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
 from bandfall._search.metrics import roots_of
-from bandfall._search.pace import path_seconds
+from bandfall._search.pace import member_seconds
 from bandfall._search.parts import Part, Rows
 from bandfall._search.settings import Settings
 from bandfall.descent import Status
@@ -125,27 +125,20 @@ def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> _Plan:
     if not clock.bounded:
         return _Plan(rows, np.arange(n), n_members)
     if clock.interrupted:  # fitting this many takes seconds
-        return _Plan(rows, _some_rows(rows, min(n, settings.probed_rows), 0.0, clock), 1)
-    n_probed = min(n, settings.quick_rows)
-    candidate = tuned.members[0][0].candidate
-    path = path_seconds(rows, candidate, n_probed, clock.stopwatch)
-
-    def seconds(n_rows: int) -> float:
-        """Of one member."""
-        pace = path(min(n_rows, rows.leaf_rows)) / n_probed**2
-        return max(rows.final_share(n_rows) * pace * n_rows**2, 1e-9)
-
-    if n > rows.leaf_rows:
-        share = coarse(clock.spare / (n_members * seconds(n)))
-        leaf_rows = max(int(rows.leaf_rows * share), settings.smallest_leaf)
+        return _Plan(rows, _some_rows(rows, min(n, settings.hurried_rows), 0.0, clock), 1)
+    seconds = member_seconds(rows, tuned.members[0][0].candidate, clock.stopwatch)
+    leaf_rows, fewest = rows.leaf_rows, clock.fewest_rows
+    if n > leaf_rows:
+        share = coarse(clock.spare / (n_members * seconds(n, leaf_rows)))
+        leaf_rows = min(leaf_rows, max(int(leaf_rows * share), settings.smallest_leaf))
+        fewest = leaf_rows
         if leaf_rows < rows.leaf_rows:
             clock.skip(f"leaves have at most {leaf_rows:,} rows instead of {rows.leaf_rows:,}")
             rows = replace(rows, leaf_rows=leaf_rows)
-    fewest = rows.leaf_rows if n > rows.leaf_rows else clock.fewest_rows
-    while n > fewest and seconds(n) > clock.spare:
+    while n > fewest and seconds(n, leaf_rows) > clock.spare:
         n = max(n // 2, fewest)
-    n_members = min(n_members, max(1, int(coarse(clock.spare / seconds(n)))))
-    return _Plan(rows, _some_rows(rows, n, seconds(len(rows)), clock), n_members)
+    n_members = min(n_members, max(1, int(coarse(clock.spare / seconds(n, leaf_rows)))))
+    return _Plan(rows, _some_rows(rows, n, seconds(len(rows), leaf_rows), clock), n_members)
 
 
 def _some_rows(rows: Rows, n: int, seconds: float, clock: Clock) -> np.ndarray:

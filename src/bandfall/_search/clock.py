@@ -22,7 +22,6 @@ PATH = 0.5  # cost of one path, in ladders of speeds, at most
 PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 SEARCH_SHARE = 1 / 3  # smallest share of the work for the search, however long final fits take
-FIRST_SECONDS = 1.0  # the first trial may always take these: without it there is no model
 SLOWEST = 1.5  # multiple of the limit at which nothing more begins, if other programs compute
 FIXED = 500**2  # entries that take as long as everything else in a ladder: 60 to 3,000 rows
 
@@ -57,17 +56,16 @@ class Clock:
     ):
         self.now, self.fewest_rows = now, fewest_rows
         self.limit = math.inf if seconds is None else seconds
-        self.skipped: list[str] = []  # everything that was left out to save time
-        self.left_out: dict[str, float] = {}  # rows and encodings, and the seconds they would take
+        # Everything that was left out to save time; for data, the seconds that they would take.
+        self.skipped: dict[str, float] = {}
         self.interrupted = False  # `end` was called: training may stop where it is
         self.pressed = False  # Ctrl-C was: `fit` raises KeyboardInterrupt once its model is kept
         self.begun = False  # the search has a first trial
         self.on_host = now is time.monotonic  # whether this process computes
         self.pace = 0.0  # seconds for each entry of a search, once it is measured
         self._start, self._busy_start = now(), time.process_time()
-        self._uncounted = self._planned_at = 0.0  # seconds
+        self._uncounted = 0.0  # seconds
         self._planned = self._room = self.limit  # seconds that the search may take, and begin
-        self._first: float | None = None  # when the first trial began
         self._to_come: dict[str, float] = {}  # entries not begun, by stage
         self._done = self._running = self._share = 0.0
         self._lock = threading.Lock()
@@ -95,7 +93,7 @@ class Clock:
     @property
     def over(self) -> bool:
         """Whether all time has passed."""
-        return self.bounded and self.left <= 0.0
+        return self.left <= 0.0
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
@@ -128,19 +126,15 @@ class Clock:
             sys.stderr.write(f"\nbandfall: {PRESSED}\n")
             sys.stderr.flush()
 
-    def skip(self, what: str, seconds: float | None = None) -> None:
-        """List something as skipped, once; `fit` warns of what has `seconds`, its expected time."""
-        if what not in self.skipped:
-            self.skipped.append(what)
-            if seconds is not None:
-                self.left_out[what] = seconds
+    def skip(self, what: str, seconds: float = 0.0) -> None:
+        """List something as skipped; `fit` warns of what has `seconds`, its expected time."""
+        self.skipped.setdefault(what, seconds)
 
     # The search ---------------------------------------------------------------------------------
 
     def reserve(self, seconds: float) -> None:
         """Plan a search that leaves these seconds for the final fits, but takes its share."""
         self._planned = self._room = max(self.limit - seconds, SEARCH_SHARE * self.limit)
-        self._planned_at = self.passed
 
     def begins(self, n_rows: int, n_ladders: float) -> bool:
         """Whether the plan has room for this work, which begins now."""
@@ -156,24 +150,12 @@ class Clock:
     @property
     def search_left(self) -> float:
         """Seconds that the search may still take; it ends early if the plan was wrong by half."""
-        return min(self.limit, 2.0 * self._planned) - (self.passed - self._planned_at)
+        return min(self.limit, 2.0 * self._planned) - self.passed
 
-    @property
     def search_over(self) -> bool:
-        """Whether the time left is needed for the final fits."""
-        return self.interrupted or self.search_left <= 0.0
-
-    def search_ended(self) -> bool:
-        """Whether training for the search stops now; the first trial may always take a second.
-
-        After `end`, the first trial is completed.
-        """
-        if self.begun:
-            return self.search_over
-        if self._first is None:
-            self._first = self.passed
-        late = self.search_over and self.passed - self._first > FIRST_SECONDS
-        return late and not self.interrupted
+        """Whether the search stops now; the first trial is completed unless Ctrl-C was pressed."""
+        late = self.interrupted or self.search_left <= 0.0
+        return self.pressed or (self.begun and late)
 
     # The work that is done ----------------------------------------------------------------------
 

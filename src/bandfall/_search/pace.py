@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bandfall._models.member import Candidate
+from bandfall._models.member import Candidate, Family
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
 from bandfall._search.candidates import Request
@@ -20,18 +20,19 @@ from bandfall._targets.losses import Judge
 from bandfall.kernels._kernel import Kernel
 
 
-def path_seconds(
-    rows: Rows, candidate: Candidate, n_probed: int, now: Callable[[], float]
-) -> Callable[[int], float]:
-    """Seconds for a path, by its number of rows, at the pace of a few products over `n_probed`.
+def member_seconds(
+    rows: Rows, candidate: Candidate, now: Callable[[], float]
+) -> Callable[[int, int], float]:
+    """Seconds to fit a member, by its rows and the most rows of a leaf, from a few products.
 
     The pace of a search does not predict this: its paths end early. K is kept between products if
     it fits the memory budget, and evaluated for each otherwise.
     """
+    n_probed = min(len(rows), rows.settings.quick_rows)
     some = np.linspace(0, len(rows) - 1, n_probed).astype(int)
     X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
     backend, y, measured = rows.backend, rows.y[some], []
-    for _ in range(3 if n_probed <= rows.settings.quick_rows else 1):
+    for _ in range(3):
         times = [now()]
         with (
             operator_over(backend, X, candidate.kernel, n_columns=y.shape[1]) as operator,
@@ -45,16 +46,17 @@ def path_seconds(
     once, evaluated, repeated = np.min(measured, axis=0)  # other programs disturb few rows most
     n_bandwidths, n_products = rows.settings.usual_path
 
-    def seconds(n_rows: int) -> float:
-        kept = symmetric_bytes(n_rows, X.dtype) <= backend.budget
+    def seconds(n_rows: int, leaf_rows: int) -> float:
+        kept = symmetric_bytes(min(n_rows, leaf_rows), X.dtype) <= backend.budget
         products = n_products * (repeated if kept else evaluated)
-        return float(once + n_bandwidths * evaluated + products)
+        path = float(once + n_bandwidths * evaluated + products) / n_probed**2
+        return max(replace(rows, leaf_rows=leaf_rows).final_share(n_rows) * path * n_rows**2, 1e-9)
 
     return seconds
 
 
 def affordable_settings(
-    rows: Rows, kernels: Iterable[Kernel], judge: Judge, clock: Clock
+    rows: Rows, families: Iterable[Family], judge: Judge, clock: Clock
 ) -> Settings:
     """The settings, with fewer rows if the first ladder would take too much of the time.
 
@@ -65,7 +67,7 @@ def affordable_settings(
         return settings
     wanted = min(len(rows), settings.rung_rows[0])
     n_rows = min(wanted, settings.quick_rows // (2 if clock.limit > 2.0 else 4))
-    by_norm = {kernel.geometry: kernel for kernel in kernels}.values()
+    by_norm = {one.kernel.geometry: one.kernel for one in families}.values()
     pace = np.mean([_ladder_pace(rows, kernel, judge, n_rows, clock) for kernel in by_norm])
     affordable = coarse(clock.limit / max(float(pace), 1e-15))  # entries
     clock.pace = clock.limit / affordable if affordable else math.inf

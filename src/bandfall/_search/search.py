@@ -45,31 +45,30 @@ def tune(
     kernels: Sequence[Kernel | str] | None = None,
     judge: Judge | None = None,
     random: np.random.RandomState,
-    interrupted: Callable[[Trial], bool] = lambda trial: False,
+    tried: Callable[[Trial], object] = lambda trial: None,
     clock: Clock | None = None,
     n_jobs: int | None = None,
 ) -> Tuned:
     """Search over at least four rows.
 
     `kernels` are tried under every encoding, by default those of the settings. `random` draws the
-    held-out rows. `interrupted` is called with the best trial of every ladder of speeds; True ends
-    the search with the best model so far. The search leaves time of the `clock` for the final fits.
+    held-out rows. `tried` is called with the best trial of every ladder of speeds. The search
+    leaves time of the `clock` for the final fits; after `clock.end()` it returns the best so far.
     The result does not depend on `n_jobs`.
     """
     clock, judge = clock or Clock(), judge or PowerLoss()
     families = families_for(rows, kernels)
     exact = exact_families_for(rows) if kernels is None else []
-    tried = [one.kernel for one in families]
-    rows = replace(rows, settings=affordable_settings(rows, tried, judge, clock))
+    rows = replace(rows, settings=affordable_settings(rows, families, judge, clock))
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
-    trainer_on = partial(Trainer, judge=judge, clock=clock, interrupted=interrupted, n_jobs=n_jobs)
+    trainer_on = partial(Trainer, judge=judge, clock=clock, tried=tried, n_jobs=n_jobs)
     with closing(trainer_on(rungs[0])) as trainer:
         found = race(families, trainer, exact)
     if not found.predictions:
         raise KeyboardInterrupt
     parts = rungs[0]
-    if trainer.over or trainer.cut:
+    if clock.search_over() or trainer.cut:
         clock.skip(f"the search ended early, after {len(found.trials)} trials")
     else:
         parts, found = finals(rungs, found, judge, clock, trainer_on)
@@ -132,7 +131,7 @@ def finals(
                 clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
             if decided.predictions:
                 parts, found = more, decided
-            if trainer.over:
+            if clock.search_over():
                 break
     except KeyboardInterrupt:
         clock.press()

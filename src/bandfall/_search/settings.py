@@ -120,8 +120,8 @@ class Settings:
 
     # Time -------------------------------------------------------------------------------------
     usual_path: tuple[int, int] = (15, 550)  # bandwidths and products of a typical final path
-    probed_rows: int = 9000  # for measuring the pace of final fits; about as many as a leaf has
-    quick_rows: int = 1000  # for the same if time is limited
+    quick_rows: int = 1000  # for measuring the pace of search and final fits
+    hurried_rows: int = 9000  # of a final fit after Ctrl-C, which then takes seconds
     # Of a time limit, for the first ladder of speeds. With a tenth, few candidates were tried.
     first_share: float = 0.025
     fewest_rows: int = 100  # for a search, however short the time

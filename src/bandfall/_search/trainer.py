@@ -20,10 +20,10 @@ Result = TypeVar("Result")
 
 
 class Trainer:
-    """Learns metrics and judges requests on the parts of one rung, and keeps the time.
+    """Learns metrics and judges requests on the parts of one rung, until the search is over.
 
-    `interrupted` is called with the best trial of every request; True ends the search. If the
-    backend has no workers, `n_jobs` threads serve.
+    `tried` is called with the best trial of every request. If the backend has no workers, `n_jobs`
+    threads serve.
     """
 
     def __init__(
@@ -32,25 +32,19 @@ class Trainer:
         judge: Judge,
         clock: Clock | None = None,
         stage: str = SEARCH,
-        interrupted: Callable[[Trial], bool] = lambda trial: False,
+        tried: Callable[[Trial], object] = lambda trial: None,
         n_jobs: int | None = 1,
     ):
         self.parts, self.rows, self.settings = parts, parts[0].rows, parts[0].rows.settings
         self.clock = clock or Clock()
         self.cut = False  # the plan had no room for everything
-        self._judge, self._stage, self._interrupted = judge, stage, interrupted
-        self._n_jobs, self._stopped = n_jobs, False
+        self._judge, self._stage, self._tried, self._n_jobs = judge, stage, tried, n_jobs
         self._helpers = parts[0].rows.backend.helpers(WorkerParts(parts))
 
     def close(self) -> None:
         """Remove the parts from the workers."""
         if self._helpers is not None:
             self._helpers.close()
-
-    @property
-    def over(self) -> bool:
-        """Whether the search is over: Ctrl-C, or no time is left."""
-        return self._stopped or (self.clock.begun and self.clock.search_over)
 
     def planned(self, requests: Sequence[Request]) -> list[Request]:
         """The first requests for which the plan has room; they begin now."""
@@ -103,13 +97,13 @@ class Trainer:
             with self.clock.task(self._stage, n_ladders * len(self.parts[0]) ** 2):
                 roots = roots_of(metrics, one.candidate.metric, self.parts)
                 result: Judged = self._call(judge_parts, one, roots, self._judge)
-            if self.over:
+            if self.clock.search_over():
                 return None
             self.clock.begun = True
             try:
-                self._stopped = self._interrupted(result.best) or self._stopped
+                self._tried(result.best)
             except KeyboardInterrupt:  # the result counts
-                self._press()
+                self.clock.press()
             return result
 
         return [one for one in self._each(judge, requests) if one is not None]
@@ -117,7 +111,7 @@ class Trainer:
     def _call(self, function: Callable[..., Result], *arguments: Any) -> Result:
         """The result of a function of parts, here or on a worker."""
         if self._helpers is None:
-            return function(self.parts, *arguments, ended=self.clock.search_ended)
+            return function(self.parts, *arguments, ended=self.clock.search_over)
         result: Result = self._helpers.call([("run", (function, arguments))])[0]
         return result
 
@@ -125,22 +119,19 @@ class Trainer:
         self, job: Callable[[Task], Result | None], tasks: Sequence[Task]
     ) -> list[Result | None]:
         """Results of a job, in order; None for tasks that did not begin or were interrupted."""
+        clock, n_rows = self.clock, len(self.parts[0])
 
         def run(task: Task) -> Result | None:
             try:
-                return None if self.over else job(task)
+                return None if clock.search_over() else job(task)
             except KeyboardInterrupt:
-                self._press()
+                clock.press()
                 return None
 
         n_jobs = self._n_jobs if self._helpers is None else max(1, len(tasks))
-        press, stop = self._press, self.clock.end
-        n_rows = len(self.parts[0])
-        return parallel_map(run, tasks, n_rows=n_rows, n_jobs=n_jobs, stop=stop, press=press)
-
-    def _press(self) -> None:
-        self._stopped = True
-        self.clock.press()
+        return parallel_map(
+            run, tasks, n_rows=n_rows, n_jobs=n_jobs, stop=clock.end, press=clock.press
+        )
 
 
 class WorkerParts:

@@ -13,9 +13,9 @@ from bandfall._fitting import class_loss
 from bandfall._fitting.paths import in_its_loss
 from bandfall._models.logistic import ClassTarget
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import Trial
 from bandfall._search.clock import Clock
 from bandfall._search.settings import Settings
+from bandfall._search.trials import Trial
 from class_problems import path_of, problem
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}

@@ -14,9 +14,9 @@ from bandfall._fitting.paths import fit_member_path
 from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._search.averaging import Tuned
-from bandfall._search.candidates import Trial
 from bandfall._search.parts import Encoded, Rows
 from bandfall._search.settings import Settings
+from bandfall._search.trials import Trial
 from bandfall.descent import Status
 from problems import problem
 from reference_ladder import staged_sums

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import Trial, neighbouring
 from bandfall._search.parts import Encoded, Rows
 from bandfall._search.search import families_for
 from bandfall._search.settings import SPEEDS, Settings
+from bandfall._search.trials import Trial, neighbouring
 
 
 @pytest.mark.parametrize(

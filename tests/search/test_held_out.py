@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import Request
-from bandfall._search.parts import Encoded, Part, Rows, run_parts
+from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import folds
+from bandfall._search.trials import Request, run_parts
 from bandfall._targets.losses import PowerLoss
 
 SPEEDS = [0.1, 0.001]

@@ -8,10 +8,10 @@ from bandfall._models.member import Candidate, MetricKey
 from bandfall._models.metric import learned_root, mean_root, metric_root, scaled
 from bandfall._products.base import group_rows
 from bandfall._search import metrics
-from bandfall._search.candidates import Request, Trial
 from bandfall._search.metrics import completed, next_roots, roots_of
-from bandfall._search.parts import Encoded, Part, Rows, train_parts
+from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import folds
+from bandfall._search.trials import Request, Trial, train_parts
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels import get_kernel
 from problems import problem

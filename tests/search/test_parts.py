@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bandfall._models.member import Candidate, MetricKey
 from bandfall._products import HOST
 from bandfall._products.base import group_rows
-from bandfall._search.candidates import Request, Trial
-from bandfall._search.parts import Encoded, Part, Rows, run_parts, train_parts
+from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import folds
+from bandfall._search.trials import Request, Trial, run_parts, train_parts
 from counting import Counting
 from problems import problem
 from reference_ladder import staged_sums

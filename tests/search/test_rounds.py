@@ -9,11 +9,11 @@ import pytest
 
 from bandfall._models.member import Candidate
 from bandfall._search import metrics
-from bandfall._search.candidates import Trial
 from bandfall._search.clock import Clock
 from bandfall._search.rounds import Found, judge_again, promising, race
 from bandfall._search.search import families_among, families_for
 from bandfall._search.settings import SPEEDS, Settings
+from bandfall._search.trials import Trial
 from search_rows import (
     FEW,
     FOLDS,

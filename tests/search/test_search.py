@@ -9,14 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate
 from bandfall._products.base import group_rows
-from bandfall._search.candidates import (
-    Request,
-    Trial,
-)
-from bandfall._search.parts import Encoded, Part, Rows, run_parts
+from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.rounds import Found
 from bandfall._search.search import shortlist, tune
 from bandfall._search.settings import Settings
+from bandfall._search.trials import Request, Trial, run_parts
 from bandfall._targets.losses import PowerLoss, mean_r2
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed

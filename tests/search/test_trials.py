@@ -6,10 +6,8 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import (
-    Request,
-)
-from bandfall._search.parts import Outcome, Part, trial_of
+from bandfall._search.parts import Part
+from bandfall._search.trials import Outcome, Request, trial_of
 from bandfall._targets.losses import PowerLoss, mean_r2
 from bandfall.descent._ladder import Ladder
 from search_rows import (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import Trial
+from bandfall._search.trials import Trial
 from bandfall._targets import Classes, Numbers
 from onnx_graphs import run_form
 

@@ -26,10 +26,10 @@ from bandfall._models.member import Candidate, Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._products import NumpyBackend, resolve_backend
 from bandfall._search.averaging import Tuned
-from bandfall._search.candidates import Trial
 from bandfall._search.clock import AFTERWARDS, SUMMARY, Clock, coarse
 from bandfall._search.parts import Encoded, Rows, TargetEncoded
 from bandfall._search.search import leaf_rows_for, tune
+from bandfall._search.trials import Trial
 from bandfall._targets import Target
 from bandfall._targets.losses import evidence_weights
 from bandfall._threads import blas_threads_for
@@ -259,7 +259,7 @@ def _summarise(
     model.held_out_rows_ = model._numbers_given(held_out)
     model.selection_ = trial_table(tuned.trials)
     model._keep_evidence(rows, tuned)
-    variances = {name: rows.views[name].variances for name in encoders}
+    variances = {name: rows.views[name].Z.var(axis=0, dtype=np.float64) for name in encoders}
     model.feature_importances_ = model.average_.importances(
         variances, lambda: clock.over, backend=rows.backend
     )

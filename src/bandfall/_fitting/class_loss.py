@@ -15,13 +15,13 @@ from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
 from bandfall._products import DenseOperator
 from bandfall._search.averaging import Tuned, average_of
-from bandfall._search.candidates import Trial
 from bandfall._search.clock import LOG_LOSS, Clock
 from bandfall._search.metrics import Roots, roots_of
 from bandfall._search.parts import Part, Rows, joined_targets, joined_weights
 from bandfall._search.search import tune
 from bandfall._search.settings import PENALTIES, Settings
 from bandfall._search.splits import folds_for
+from bandfall._search.trials import Trial
 from bandfall._targets.links import SOFTMAX_LINKS, LogLoss
 from bandfall._targets.losses import mean_and_error, mean_r2
 from bandfall._threads import parallel_map

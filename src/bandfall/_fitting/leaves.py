@@ -14,11 +14,11 @@ from bandfall._models.logistic import ClassTarget
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, scaled
 from bandfall._products import HOST, resolve_backend
-from bandfall._search.candidates import Request, Trial, beyond
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.metrics import likely_roots
-from bandfall._search.parts import Encoded, Part, Rows, run_parts
+from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import shuffled_groups
+from bandfall._search.trials import Request, Trial, beyond, run_parts
 from bandfall._targets.losses import PowerLoss
 from bandfall._threads import parallel_map
 from bandfall.descent import Log, Path, Status

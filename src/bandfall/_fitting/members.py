@@ -12,12 +12,12 @@ from bandfall._fitting.leaves import fit_leaves
 from bandfall._fitting.paths import Fitted, log_loss_target, stop_of, train_path
 from bandfall._models.member import Candidate, Member
 from bandfall._search.averaging import Tuned
-from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock, coarse
 from bandfall._search.metrics import roots_of
 from bandfall._search.pace import member_seconds
 from bandfall._search.parts import Part, Rows
 from bandfall._search.settings import Settings
+from bandfall._search.trials import Trial
 from bandfall.descent import Status
 
 

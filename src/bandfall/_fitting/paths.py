@@ -11,9 +11,9 @@ from bandfall._models.logistic import ClassTarget, with_log_loss
 from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._products import operator_over
-from bandfall._search.candidates import Trial
 from bandfall._search.parts import Rows
 from bandfall._search.settings import Settings
+from bandfall._search.trials import Trial
 from bandfall._targets.links import LogLoss, class_shares
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._front import Watcher

@@ -9,9 +9,9 @@ import numpy as np
 
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import mean_root
-from bandfall._search.candidates import Trial
 from bandfall._search.metrics import Metrics
 from bandfall._search.parts import Part, joined_targets, joined_weights
+from bandfall._search.trials import Trial
 from bandfall._targets.losses import Judge, mean_and_error
 from bandfall._typing import Weights
 

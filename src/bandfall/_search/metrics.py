@@ -9,8 +9,8 @@ import numpy as np
 
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, normalised, scaled
-from bandfall._search.candidates import Request, Trial
-from bandfall._search.parts import Part, train_parts
+from bandfall._search.parts import Part
+from bandfall._search.trials import Request, Trial, train_parts
 from bandfall._targets.losses import evidence_weights
 from bandfall.descent._krylov import never
 from bandfall.descent._ladder import Stages

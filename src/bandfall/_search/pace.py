@@ -11,11 +11,11 @@ import numpy as np
 from bandfall._models.member import Candidate, Family
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
-from bandfall._search.candidates import Request
 from bandfall._search.clock import Clock, coarse, work
 from bandfall._search.metrics import roots_of
-from bandfall._search.parts import Part, Rows, run_parts
+from bandfall._search.parts import Part, Rows
 from bandfall._search.settings import Settings
+from bandfall._search.trials import Request, run_parts
 from bandfall._targets.losses import Judge
 from bandfall.kernels._kernel import Kernel
 

@@ -1,23 +1,19 @@
-"""Rows under every encoding, parts of them, and trials of several speeds on several parts."""
+"""Rows under every encoding, and parts of them: rows to train on, and others to judge by."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from bandfall._models.metric import scaled
-from bandfall._products import HOST, Backend, WeightedOperator, operator_over
-from bandfall._search.candidates import Request, Trial
+from bandfall._products import HOST, Backend
 from bandfall._search.settings import Settings
-from bandfall._targets.losses import Judge, evidence_weights, mean_and_error, mean_r2
+from bandfall._targets.losses import evidence_weights
 from bandfall._typing import Weights
-from bandfall.descent._krylov import never
-from bandfall.descent._ladder import Climb, Ladder, Stages, Watch
 from bandfall.descent._path import column_means, column_norms, column_units
 from bandfall.tables import Table, TableEncoder
 
@@ -27,11 +23,6 @@ class Encoded:
 
     def __init__(self, Z: np.ndarray):
         self.Z = Z
-
-    @property
-    def variances(self) -> np.ndarray:
-        """Variance of each column over all rows, shape (width,)."""
-        return self.Z.var(axis=0, dtype=np.float64)
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Encoded training rows and new rows."""
@@ -154,13 +145,12 @@ class Part:
     @cached_property
     def to_units(self) -> np.ndarray:
         """Factors from coefficients of `target` to those of y, shape (n, 1, k)."""
-        units = np.where(self.scale > 0, column_units(self.scale), 0.0)  # rounding is no target
-        return self._root_weights[:, None] * units
+        return self._root_weights[:, None] * column_units(self.scale)
 
     @cached_property
     def target(self) -> np.ndarray:
         """Centred, weighted targets (n, k), of unit norm in all: these are trained."""
-        units = np.where(self.scale > 0, column_units(self.scale), np.inf)
+        units = np.where(self.scale > 0, column_units(self.scale), np.inf)  # rounding is no target
         return self._root_weights * (self.rows.y[self.train] - self.offset) / units
 
     def columns(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
@@ -171,154 +161,6 @@ class Part:
         """Training rows and held-out rows in a metric."""
         X, X_new = self.columns(encoding)
         return scaled(X, root), scaled(X_new, root)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Paths of several speeds on one part, and their predictions for its held-out rows."""
-
-    ladder: Ladder  # in the units of y
-    predictions: np.ndarray  # (L + 1, m, V, k): before and after every stop
-    losses: np.ndarray  # (L + 1, m, V): by the judge
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A request that was judged on several parts."""
-
-    trials: list[Trial]  # of every speed
-    best: Trial
-    predictions: np.ndarray  # (m, k): of the best, for the held-out rows of all parts
-    paths: list[Stages]  # of the best on every part, up to its stop
-
-
-def judge_parts(
-    parts: Sequence[Part],
-    request: Request,
-    roots: Sequence[np.ndarray],
-    judge: Judge,
-    ended: Callable[[], bool] = never,
-) -> Judged:
-    """Train at all speeds of a request, and judge each at its best common stop of all parts."""
-    outcomes = run_parts(parts, request, roots, judge, ended)
-    tried = [trial_of(outcomes, parts, request, speed) for speed in range(len(request.speeds))]
-    speed = min(range(len(tried)), key=lambda number: tried[number][0].loss)
-    best, stops, predictions = tried[speed]
-    pairs = zip(outcomes, stops, strict=True)
-    paths = [one.ladder.until(speed, stop) for one, stop in pairs]
-    return Judged([trial for trial, *_ in tried], best, predictions, paths)
-
-
-def run_parts(
-    parts: Sequence[Part],
-    request: Request,
-    roots: Sequence[np.ndarray],
-    judge: Judge,
-    ended: Callable[[], bool] = never,
-) -> list[Outcome]:
-    """Train on every part, in the metric with one of the `roots`, while the loss improves.
-
-    After its best stop, a slow path would spend most of its products on learning noise. A speed
-    ends once its loss over all parts is clearly above its minimum so far.
-    """
-    rows = [
-        part.scaled(request.candidate.encoding, root)
-        for part, root in zip(parts, roots, strict=True)
-    ]
-    n_speeds, (_, n_outputs) = len(request.speeds), parts[0].y.shape
-    backend, worse = parts[0].rows.backend, parts[0].rows.settings.worse
-    crosses = [backend.cross(X_new, X, request.candidate.kernel) for X, X_new in rows]
-    starts = [np.broadcast_to(one.offset, (len(one.y), n_speeds, n_outputs)) for one in parts]
-    predictions = [[start.astype(np.float64)] for start in starts]  # (m, V, k), stop by stop
-    pairs = zip(predictions, parts, strict=True)
-    losses = [[judge.losses(known[0], part.y[:, None])] for known, part in pairs]  # (m, V)
-    least = np.full(n_speeds, np.inf)
-
-    def turned(bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """Judge more stops: contributions (S, n, V, k) to the scaled target of every part."""
-        nonlocal least
-        totals = np.zeros((len(coefficients[0]), n_speeds))
-        for i, (part, cross, blocks) in enumerate(zip(parts, crosses, coefficients, strict=True)):
-            n_stops, n_rows, *paths = blocks.shape
-            columns = (blocks * part.to_units.astype(blocks.dtype)).swapaxes(0, 1)
-            added = cross.product(bandwidth, columns.reshape(n_rows, -1))
-            added = added.reshape(-1, n_stops, *paths).cumsum(axis=1, dtype=np.float64)
-            stops = predictions[i][-1][:, None] + added
-            more = judge.losses(stops, part.y[:, None, None])  # (m, S, V)
-            predictions[i].extend(stops.swapaxes(0, 1))
-            losses[i].extend(more.swapaxes(0, 1))
-            totals += np.tensordot(part.evidence, more, 1)
-        minima = np.minimum.accumulate(np.vstack([least, totals]))
-        least = minima[-1]
-        return np.any(totals > (1.0 + worse) * minima[1:], axis=0)
-
-    ladders = train_parts(parts, request, [X for X, _ in rows], turned, ended)
-    triples = zip(ladders, predictions, losses, strict=True)
-    return [Outcome(ladder, np.stack(known), np.array(own)) for ladder, known, own in triples]
-
-
-def train_parts(
-    parts: Sequence[Part],
-    request: Request,
-    rows: Sequence[np.ndarray],
-    watch: Watch | None = None,
-    ended: Callable[[], bool] = never,
-) -> list[Ladder]:
-    """Train at several speeds on every part, side by side; `rows` are scaled by its metric."""
-    backend, settings = parts[0].rows.backend, parts[0].rows.settings
-    n_columns = len(request.speeds) * parts[0].rows.y.shape[1]
-    with backend.threads(max(map(len, parts))), ExitStack() as held:
-        held.enter_context(np.errstate(invalid="ignore"))  # see `fit_path`
-        operators = []
-        for part, X in zip(parts, rows, strict=True):
-            operator = held.enter_context(
-                operator_over(backend, X, request.candidate.kernel, n_columns=n_columns)
-            )
-            if part.train_weights is not None:
-                operator = WeightedOperator(operator, part.train_weights.astype(X.dtype))
-            operators.append(operator)
-        ladders = Climb(
-            operators,
-            [part.target for part in parts],
-            request.speeds,
-            request.max_r2,
-            settings.shrink,
-            settings.tolerance,
-            settings.max_dimension,
-            watch,
-            ended,
-        ).ladders()
-    return [
-        replace(one, coefficients=one.coefficients * part.to_units.astype(one.coefficients.dtype))
-        for one, part in zip(ladders, parts, strict=True)
-    ]
-
-
-def trial_of(
-    outcomes: Sequence[Outcome], parts: Sequence[Part], request: Request, speed: int
-) -> tuple[Trial, list[int], np.ndarray]:
-    """The trial of one speed at the best common stop of all parts, the stops, and predictions."""
-    weights, ladders = joined_weights(parts), [one.ladder for one in outcomes]
-    n_stops = max(1, len(ladders[0].bandwidths))  # without stops, the start
-    levels = np.unique(np.concatenate([one.r2[-n_stops:, speed] for one in ladders]))
-    reached = [one.reached(speed, levels) for one in ladders]
-    losses = [one.losses[stops, :, speed] for one, stops in zip(outcomes, reached, strict=True)]
-    all_losses = np.concatenate(losses, axis=1)  # (levels, m)
-    best = int(np.argmin(np.average(all_losses, axis=1, weights=weights)))
-    mean, error = mean_and_error(all_losses[best], weights)
-    stops = [int(one[best]) for one in reached]
-    pairs = list(zip(outcomes, stops, strict=True))
-    predictions = np.concatenate([one.predictions[stop, :, speed] for one, stop in pairs])
-    trial = Trial(
-        replace(request.candidate, min_speed=request.speeds[speed]),
-        loss=mean,
-        standard_error=error,
-        score=mean_r2(predictions, joined_targets(parts), weights),
-        max_r2=float(levels[best]),
-        n_rows=len(parts[0]),
-        train_r2=float(np.mean([one.ladder.r2[stop, speed] for one, stop in pairs])),
-    )
-    return trial, stops, predictions
 
 
 def joined_weights(parts: Sequence[Part]) -> np.ndarray | None:

@@ -16,11 +16,10 @@ from itertools import count, takewhile
 import numpy as np
 
 from bandfall._models.member import Candidate, Family, MetricKey
-from bandfall._search.candidates import Request, Trial, neighbouring
 from bandfall._search.metrics import Metrics
-from bandfall._search.parts import Judged
 from bandfall._search.settings import Settings
 from bandfall._search.trainer import Trainer
+from bandfall._search.trials import Judged, Request, Trial, neighbouring
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ import numpy as np
 
 from bandfall._models.member import Family
 from bandfall._search.averaging import Tuned, average_of, greedy_weights
-from bandfall._search.candidates import Trial
 from bandfall._search.clock import (
     AFTERWARDS,
     FINAL_FITS,
@@ -35,6 +34,7 @@ from bandfall._search.rounds import Found, judge_again, race
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
 from bandfall._search.trainer import Trainer
+from bandfall._search.trials import Trial
 from bandfall._targets.losses import Judge, PowerLoss
 from bandfall.kernels._kernel import Kernel, get_kernel
 

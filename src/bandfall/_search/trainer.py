@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from bandfall._models.member import MetricKey
 from bandfall._products import HOST, resolve_backend
-from bandfall._search.candidates import Request, Trial
 from bandfall._search.clock import PATH, SEARCH, Clock
 from bandfall._search.metrics import Metrics, Roots, completed, likely_roots, next_roots, roots_of
-from bandfall._search.parts import Judged, Part, judge_parts
+from bandfall._search.parts import Part
+from bandfall._search.trials import Judged, Request, Trial, judge_parts
 from bandfall._targets.losses import Judge
 from bandfall._threads import parallel_map
 

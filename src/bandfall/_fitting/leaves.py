@@ -12,19 +12,19 @@ import numpy as np
 from bandfall._fitting.paths import Fitted, as_codes, log_loss_target, train_path
 from bandfall._models.logistic import ClassTarget
 from bandfall._models.member import MetricKey
-from bandfall._models.metric import learned_root, scaled
+from bandfall._models.metric import scaled
 from bandfall._products import HOST, resolve_backend
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
-from bandfall._search.metrics import likely_roots
+from bandfall._search.metrics import likely_roots, next_roots
 from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import shuffled_groups
 from bandfall._search.trials import Request, Trial, beyond, run_parts
-from bandfall._targets.losses import PowerLoss
+from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._threads import parallel_map
 from bandfall.descent import Log, Path, Status
+from bandfall.descent._ladder import Stages
 from bandfall.descent._partition import Leaf, Partition, PartitionedSum, partition_rows
 from bandfall.descent._path import column_means, column_norms
-from bandfall.descent._sum import KernelSum
 
 _CALLS_PER_THREAD = 4  # calls in flight per worker thread, in case workers join
 _INTERRUPTED_ROWS = 200  # most rows of a leaf after an interrupt
@@ -48,14 +48,7 @@ class LeafRows:
         train, whole = part.train, part.rows
         evidence, judging = held_out_rows(whole)
         return cls(
-            replace(
-                whole,
-                views={"leaf": Encoded(X)},
-                y=whole.y[train],
-                groups=np.arange(len(train)),
-                weights=part.train_weights,
-                strata=None,
-            ),
+            _rows_of(whole, train, X),
             None if whole.strata is None else log_loss_target(whole, train),
             np.arange(len(train)),
             evidence[train],
@@ -72,32 +65,30 @@ class LeafRows:
         """Rows in the coordinates of the common metric, (n, d)."""
         return self.rows.views["leaf"].Z
 
-    def in_metric(self, root: np.ndarray | None) -> Rows:
-        """The rows in a metric of their own."""
-        if root is None:
-            return self.rows
-        return replace(self.rows, views={"leaf": Encoded(scaled(self.X, root))})
+    def in_metric(self, root: np.ndarray | None) -> np.ndarray:
+        """Rows in a metric of their own, (n, d)."""
+        return self.X if root is None else scaled(self.X, root)
 
     def take(self, some: np.ndarray) -> LeafRows:
         """Some of the rows."""
-        rows, classes = self.rows, self.classes
-        weights = None if rows.weights is None else rows.weights[some]
+        rows, classes = _rows_of(self.rows, some, self.X[some]), self.classes
         if classes is not None:
-            classes = replace(classes, labels=classes.labels[some], weights=weights)
+            classes = replace(classes, labels=classes.labels[some], weights=rows.weights)
         return replace(
             self,
-            rows=replace(
-                rows,
-                views={"leaf": Encoded(self.X[some])},
-                y=rows.y[some],
-                groups=np.arange(len(some)),
-                weights=weights,
-            ),
+            rows=rows,
             classes=classes,
             numbers=self.numbers[some],
             evidence=self.evidence[some],
             judging=self.judging[some],
         )
+
+
+def _rows_of(rows: Rows, some: np.ndarray, X: np.ndarray) -> Rows:
+    """Some of the rows, with the columns X."""
+    weights = None if rows.weights is None else rows.weights[some]
+    own = {"y": rows.y[some], "weights": weights, "groups": np.arange(len(some)), "strata": None}
+    return replace(rows, views={"leaf": Encoded(X)}, **own)
 
 
 class TrainedLeaf(NamedTuple):
@@ -192,15 +183,15 @@ def train_leaf(
     """Choose stop and metric with some of the rows, train on all, and predict the evidence."""
 
     def path_over(some: LeafRows) -> Path:
-        Z, numbers = some.in_metric(root).views["leaf"].Z, np.arange(len(some))
-        one = np.ones(Z.shape[1])
-        return train_path(some.rows, numbers, Z, one, trial, some.classes, lambda _: interrupted())
+        Z, ones = some.in_metric(root), np.ones(some.X.shape[1])
+        rows, numbers = some.rows, np.arange(len(some))
+        return train_path(rows, numbers, Z, ones, trial, some.classes, lambda _: interrupted())
 
     aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
     train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
     trial, root = _chosen(train, _in_leaf(train, trial))
     path = path_over(train)
-    X_new = new.in_metric(root).views["leaf"].Z.astype(path.X.dtype)
+    X_new = new.in_metric(root).astype(path.X.dtype)
     predictions = path.evaluate(X_new, backend=leaf.rows.backend)
     if leaf.again and len(new):
         train, path = leaf, path_over(leaf)
@@ -231,54 +222,44 @@ def _chosen(leaf: LeafRows, trial: Trial) -> tuple[Trial, np.ndarray | None]:
     n_fewer = min(np.count_nonzero(judging), np.count_nonzero(~judging))
     if n_fewer < settings.fewest_judging or not np.ptp(y, axis=0).any():
         return trial, None
-    mixes, backend = trial.candidate.kernel.geometry.rotates, leaf.rows.backend
-    best, root = _judged(leaf, None, trial), None
+    part = Part(leaf.rows, np.flatnonzero(~judging), np.flatnonzero(judging))
+    judge = PowerLoss() if leaf.classes is None else PowerLoss(2.0)  # proper for shares of classes
+    scout = replace(trial, candidate=replace(trial.candidate, encoding="leaf"))
     ones = np.ones(leaf.X.shape[1])
-    with backend.threads(len(leaf)):
-        model, scale = best.model, best.part.scale
-        learned = learned_root(model, scale, ones, diagonal=not mixes, backend=backend)
-    if (other := _judged(leaf, learned, trial)).loss < best.loss:
-        best, root = other, learned
+    plain = _judged(part, ones, scout, judge)
+    (root,) = next_roots([part], (ones,), scout, [plain.stages])
+    best = min(plain, _judged(part, root, scout, judge), key=lambda one: one.loss)
     if 1 < len(ones) <= settings.likelihood_columns:
-        part = Part(leaf.rows, np.flatnonzero(~judging), np.arange(0))
-        key = MetricKey("leaf", mixes, 0)
-        (learned,) = likely_roots([part], (ones if root is None else root,), key)
-        if (other := _judged(leaf, learned, trial)).loss < best.loss:
-            best, root = other, learned
-    errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
+        key = MetricKey("leaf", trial.candidate.kernel.geometry.rotates, 0)
+        (root,) = likely_roots([part], (best.root,), key)
+        best = min(best, _judged(part, root, scout, judge), key=lambda one: one.loss)
+    errors, varies = best.predictions - part.y, part.y - part.y.mean(axis=0)
     score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
-    return replace(trial, max_r2=best.stop, train_r2=best.stop, score=score), root
+    trial = replace(trial, max_r2=best.stop, train_r2=best.stop, score=score)
+    return trial, None if best is plain else best.root
 
 
 class _Judged(NamedTuple):
     """A path over most rows of a leaf, at the stop that predicts the other rows best."""
 
-    part: Part
-    model: KernelSum
+    root: np.ndarray
+    stages: Stages
     stop: float
     loss: float
     predictions: np.ndarray
 
 
-def _judged(leaf: LeafRows, root: np.ndarray | None, trial: Trial) -> _Judged:
-    """Train on most rows of a leaf while predictions for the others improve."""
-    rows, judging, candidate = leaf.in_metric(root), leaf.judging, trial.candidate
-    part = Part(rows, np.flatnonzero(~judging), np.flatnonzero(judging))
-    settings, X = rows.settings, rows.views["leaf"].Z
+def _judged(part: Part, root: np.ndarray, trial: Trial, judge: Judge) -> _Judged:
+    """Train in a metric while predictions for the held-out rows improve."""
+    settings = part.rows.settings
     limit = min(settings.max_r2, max(settings.farthest, beyond(trial, settings)))
-    request = Request(replace(candidate, encoding="leaf"), [candidate.min_speed], limit)
-    judge = PowerLoss() if leaf.classes is None else PowerLoss(2.0)  # proper for shares of classes
-    (outcome,) = run_parts([part], request, [np.ones(X.shape[1])], judge)
+    request = Request(trial.candidate, [trial.candidate.min_speed], limit)
+    (outcome,) = run_parts([part], request, [root], judge)
     losses = np.average(outcome.losses[:, :, 0], axis=1, weights=part.evidence)
     best = int(np.argmin(losses))
-    bandwidths, coefficients = outcome.ladder.until(0, best)
-    return _Judged(
-        part,
-        KernelSum(X[part.train], candidate.kernel, bandwidths, coefficients, part.offset),
-        float(np.clip(outcome.ladder.r2[best, 0], 1e-3, settings.max_r2)),
-        float(losses[best]),
-        outcome.predictions[best][:, 0],
-    )
+    stop = float(np.clip(outcome.ladder.r2[best, 0], 1e-3, settings.max_r2))
+    predictions = outcome.predictions[best][:, 0]
+    return _Judged(root, outcome.ladder.until(0, best), stop, float(losses[best]), predictions)
 
 
 def held_out_predictions(

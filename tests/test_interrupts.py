@@ -18,8 +18,9 @@ from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegress
 from bandfall._estimators import training
 from bandfall._estimators.training import FitProgress
 from bandfall._fitting import class_loss, members
-from bandfall._search import trainer
+from bandfall._search import search, trainer
 from bandfall._search.clock import PRESSED
+from bandfall._search.rounds import judge_again
 from bandfall.descent import Euler, Status
 from bandfall.descent._front import TrainingFront
 from shell import INTERRUPTED, press_ctrl_c
@@ -54,7 +55,12 @@ def test_the_first_press_keeps_the_best_model_so_far(estimator, monkeypatch, cap
 
 def test_finalists_that_were_cut_off_do_not_count(monkeypatch):
     rows = np.random.default_rng(1).normal(size=(420, 2))
-    press_ctrl_c(monkeypatch, trainer, "completed")
+
+    def late(*arguments):
+        press_ctrl_c(monkeypatch, trainer, "judge_parts")
+        return judge_again(*arguments)
+
+    monkeypatch.setattr(search, "judge_again", late)
     model = interrupted(BandfallRegressor(**QUICK, max_rounds=0, n_jobs=1), rows, rows[:, 0])
     assert any("finalists were not tried further" in what for what in model.skipped_)
     assert model.score(rows, rows[:, 0]) > 0.9

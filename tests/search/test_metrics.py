@@ -114,7 +114,7 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
 
 def test_metrics_that_are_known_are_not_learned_again():
     part = part_of(rows_of())
-    known = {STANDARD.after(2): (np.diag([1.0, 0.5, 0.25]),)}
+    known = {STANDARD.after(n): (np.diag([1.0, 0.5, 0.25]),) for n in (1, 2)}
     keys = [STANDARD.after(2), MetricKey("curved", True, 0)]
     assert completed([part], known, keys, {}) == known
 

@@ -88,27 +88,38 @@ def completed(
     metrics: Metrics,
     keys: Sequence[MetricKey],
     scouts: Mapping[MetricKey, Trial],
+    paths: Sequence[Stages] | None = None,
     ended: Callable[[], bool] = never,
 ) -> Metrics:
-    """The metrics with these keys on all parts: every round is learned as its scout teaches it."""
+    """The metrics with these keys on all parts: every round is learned as its scout teaches it.
+
+    `paths` are those of the scout of the last round; where they are not known, they are trained.
+    """
     result = dict(metrics)
     for key in keys:
-        steps = [key.after(number) for number in range(1, key.n_rounds + 1)]
-        for step in [*steps, key] if len(result.get(key, ())) < len(parts) else []:
+        rounds = [key.after(number) for number in range(1, key.n_rounds + 1)]
+        for step in [*rounds, key] if key.likelihood else rounds:
             known = result.get(step, ())
             lacking = parts[len(known) :]
-            if not lacking or not step.learned:
+            if not lacking:
                 continue
+            before = step.after(step.n_rounds if step.likelihood else step.n_rounds - 1)
+            roots = roots_of(result, before, parts)[len(known) :]
             if step.likelihood:
-                roots = roots_of(result, step.after(step.n_rounds), parts)[len(known) :]
-                result[step] = known + likely_roots(lacking, roots, step, ended)
-                continue
-            scout = scouts[step.after(step.n_rounds - 1)]
-            roots = roots_of(result, scout.candidate.metric, parts)[len(known) :]
-            request = Request(scout.candidate, [scout.candidate.min_speed], scout.max_r2)
-            pairs = zip(lacking, roots, strict=True)
-            rows = [part.scaled(step.encoding, root)[0] for part, root in pairs]
-            ladders = train_parts(lacking, request, rows, ended=ended)
-            paths = [one.until(0, one.reached(0, scout.max_r2)) for one in ladders]
-            result[step] = known + next_roots(lacking, roots, scout, paths, ended)
+                new = likely_roots(lacking, roots, step, ended)
+            else:
+                taught = paths or trained_paths(lacking, roots, scouts[before], ended)
+                new = next_roots(lacking, roots, scouts[before], taught, ended)
+            result[step] = known + new
     return result
+
+
+def trained_paths(
+    parts: Sequence[Part], roots: Roots, scout: Trial, ended: Callable[[], bool]
+) -> list[Stages]:
+    """The path of a scout on every part, up to its stop."""
+    request = Request(scout.candidate, [scout.candidate.min_speed], scout.max_r2)
+    pairs = zip(parts, roots, strict=True)
+    rows = [part.scaled(scout.candidate.encoding, root)[0] for part, root in pairs]
+    ladders = train_parts(parts, request, rows, ended=ended)
+    return [one.until(0, one.reached(0, scout.max_r2)) for one in ladders]

@@ -97,7 +97,8 @@ def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] =
 def judged(found: Found, requests: Sequence[Request], trainer: Trainer) -> Found:
     """Learn the metrics of requests, and judge these."""
     requests = trainer.planned(requests)
-    metrics = {**found.metrics, **trainer.learned(requests, found.metrics, found.latest)}
+    learned = trainer.learned(requests, found.metrics, found.scouts, found.latest)
+    metrics = {**found.metrics, **learned}
     return found.plus(trainer.judged(requests, metrics), metrics)
 
 
@@ -163,7 +164,4 @@ def judge_again(finalists: Sequence[Trial], earlier: Found, trainer: Trainer) ->
     Parts that lack a metric learn it from its scouts, for as many rounds as before.
     """
     requests = [neighbouring(trial, trainer.settings) for trial in finalists]
-    requests = trainer.planned(requests)
-    learned = trainer.learned_again(requests, earlier.metrics, earlier.scouts)
-    metrics = {**earlier.metrics, **learned}
-    return replace(earlier, predictions={}).plus(trainer.judged(requests, metrics), metrics)
+    return judged(replace(earlier, predictions={}, latest={}), requests, trainer)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from bandfall._models.member import MetricKey
 from bandfall._products import HOST, resolve_backend
-from bandfall._search.clock import PATH, SEARCH, Clock
-from bandfall._search.metrics import Metrics, Roots, completed, likely_roots, next_roots, roots_of
+from bandfall._search.clock import SEARCH, Clock
+from bandfall._search.metrics import Metrics, completed, roots_of
 from bandfall._search.parts import Part
 from bandfall._search.trials import Judged, Request, Trial, judge_parts
 from bandfall._targets.losses import Judge
@@ -50,41 +50,27 @@ class Trainer:
         """The first requests for which the plan has room; they begin now."""
         n, n_parts = len(self.parts[0]), len(self.parts)
         for number, one in enumerate(requests):
-            n_ladders = (1.0 if len(one.speeds) > 1 else PATH) + one.candidate.metric.learned
-            if not self.clock.begins(n, n_parts * n_ladders):
+            if not self.clock.begins(n, n_parts * (1.0 + one.candidate.metric.learned)):
                 self.cut = True
                 return list(requests[:number])
         return list(requests)
 
     def learned(
-        self, requests: Sequence[Request], known: Metrics, latest: Mapping[MetricKey, Judged]
+        self,
+        requests: Sequence[Request],
+        known: Metrics,
+        scouts: Mapping[MetricKey, Trial],
+        latest: Mapping[MetricKey, Judged],
     ) -> Metrics:
-        """The metrics of requests: by likelihood, or from the slopes of the latest round."""
-
-        def learn(key: MetricKey) -> Roots:
-            if key.likelihood:
-                before = roots_of(known, key.after(key.n_rounds), self.parts)
-                return self._call(likely_roots, before, key)
-            teacher = latest[key.after(0)]
-            before = roots_of(known, teacher.best.candidate.metric, self.parts)
-            return self._call(next_roots, before, teacher.best, teacher.paths)
-
-        metrics = dict.fromkeys(one.candidate.metric for one in requests)
-        keys = [key for key in metrics if key.learned]
-        pairs = zip(keys, self._each(learn, keys), strict=True)
-        return {key: roots for key, roots in pairs if roots is not None}
-
-    def learned_again(
-        self, requests: Sequence[Request], known: Metrics, scouts: Mapping[MetricKey, Trial]
-    ) -> Metrics:
-        """The metrics of requests, learned on parts that lack them as on the others."""
-        groups: dict[MetricKey, list[MetricKey]] = {}
-        for one in requests:
-            groups.setdefault(one.candidate.metric.after(0), []).append(one.candidate.metric)
+        """The metrics of requests on all parts, by likelihood or from the slopes of scouts."""
+        groups: dict[MetricKey, set[MetricKey]] = {}
+        for key in [one.candidate.metric for one in requests if one.candidate.metric.learned]:
+            groups.setdefault(key.after(0), set()).add(key)
 
         def learn(first: MetricKey) -> Metrics:
             own = {key: roots for key, roots in known.items() if key.after(0) == first}
-            return self._call(completed, own, groups[first], scouts)
+            paths = latest[first].paths if first in latest else None
+            return self._call(completed, own, sorted(groups[first]), scouts, paths)
 
         results = [one for one in self._each(learn, list(groups)) if one is not None]
         return {key: roots for metrics in results for key, roots in metrics.items()}
@@ -93,8 +79,7 @@ class Trainer:
         """Judge requests in their metrics, except those that begin or end too late."""
 
         def judge(one: Request) -> Judged | None:
-            n_ladders = len(self.parts) * (1.0 if len(one.speeds) > 1 else PATH)
-            with self.clock.task(self._stage, n_ladders * len(self.parts[0]) ** 2):
+            with self.clock.task(self._stage, len(self.parts) * len(self.parts[0]) ** 2):
                 roots = roots_of(metrics, one.candidate.metric, self.parts)
                 result: Judged = self._call(judge_parts, one, roots, self._judge)
             if self.clock.search_over():

@@ -52,12 +52,12 @@ class TestRungs:
         assert len(only.held_out) == 10
         assert_array_equal(np.sort(np.append(only.train, only.held_out)), np.arange(60))
 
-    @pytest.mark.parametrize(("n_rarer", "expected"), [(20, (2, 5)), (30, (1, 3))])
-    def test_rows_of_classes_are_held_out_in_turn(self, n_rarer, expected):
+    @pytest.mark.parametrize("n_rarer", [6, 30])
+    def test_rows_of_classes_are_held_out_in_turn(self, n_rarer):
         budget = replace(ONE_RUNG, few_rows=0)
         rows = replace(rows_of(), strata=(np.arange(60) < n_rarer).astype(int))
         first, second = self.split(rows, budget)
-        assert (len(first), len(second)) == expected
+        assert (len(first), len(second)) == (1, 3)
         held_out = np.concatenate([part.held_out for part in second])
         assert_array_equal(np.sort(held_out), np.arange(60))
         for part in second:

@@ -33,8 +33,8 @@ class Settings:
     few_rows: int = 300  # with fewer rows, finalists are judged on two partitions: one is luck
     race_folds: int = 2  # for all candidates, from `few_rows` on; finalists get all folds
     # For classes, each row is held out up to `class_rows` rows: losses of few rows vary too much.
-    # `class_folds` folds serve from `fold_rows` rows on, `n_folds` if the rarer classes have fewer
-    # than half of these together.
+    # `class_folds` folds serve from `fold_rows` rows on: on seven tables with rare classes, five
+    # folds have 1.006 times the log-loss, in twice the time.
     class_rows: int = 100_000
     class_folds: int = 3
     class_train_rows: int = 3333  # most training rows of such a fold
@@ -64,9 +64,9 @@ class Settings:
     # Classes often follow thresholds of single columns, which steps can follow.
     class_families: Families = field(
         default_factory=lambda: {
-            "standard": ("gaussian", "laplace^1.4", "laplace-1"),
+            "standard": ("gaussian", "laplace^1.4"),
             "steps": ("gaussian",),
-            "quantile": ("gaussian", "laplace^1.4", "laplace-1.25"),
+            "quantile": ("laplace^1.4", "laplace-1.25"),
             "target": ("laplace^1.4",),
             "pairs": ("gaussian",),
         }

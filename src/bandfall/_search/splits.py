@@ -49,8 +49,7 @@ def folds_for(rows: Rows) -> int:
         return settings.n_folds
     if rows.strata is None or n > settings.class_rows:
         return 0
-    n_rarer = n - int(np.bincount(rows.strata).max())
-    return settings.n_folds if 2 * n_rarer < settings.fold_rows else settings.class_folds
+    return settings.class_folds
 
 
 def folds(rows: Rows, random: np.random.RandomState, n_folds: int) -> list[Split]:

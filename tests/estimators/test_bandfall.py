@@ -285,7 +285,9 @@ def test_time_budget_returns_the_best_so_far(friedman, no_least_time):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
-@pytest.mark.filterwarnings("ignore:values far outside:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:values far outside:UserWarning", "ignore:columns are left out:UserWarning"
+)
 def test_hardly_any_rows(n):
     X, y, X_new = problem(n=n)
     model = BandfallRegressor(**FAST).fit(X, y)

@@ -254,6 +254,16 @@ def test_a_model_file_gives_the_same_probabilities(tmp_path, moons, labels):
     assert_array_equal(loaded.novelty(X_test), model.novelty(X_test))
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u2", "u8", "f2", ">i4", ">f8"])
+def test_labels_of_any_numbers_are_stored(tmp_path, moons, dtype):
+    X, y, X_test, _ = moons
+    model = BandfallClassifier(**FAST).fit(X[:40], y[:40].astype(dtype))
+    model.save(tmp_path / "model.bandfall")
+    loaded = load_model(tmp_path / "model.bandfall").predict(X_test)
+    assert loaded.dtype == np.dtype(dtype).newbyteorder("=")
+    assert_array_equal(loaded, model.predict(X_test))
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

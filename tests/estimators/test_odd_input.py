@@ -197,6 +197,13 @@ def test_repeated_names_are_named():
         BandfallRegressor(**QUICK).fit(frame, Y[:5])
 
 
+def test_a_second_fit_forgets_the_names_of_the_first():
+    rows = np.column_stack([A, A**2])
+    model = BandfallRegressor(**QUICK).fit(pd.DataFrame({"a": A}), Y).fit(rows, Y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.predict(rows).shape == (N,)
+
+
 def test_words_for_missing_values_can_be_given():
     sizes = [str(i % 4) for i in range(N)]
     sizes[5:9] = ["not measured"] * 4

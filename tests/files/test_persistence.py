@@ -152,7 +152,7 @@ NO_COLUMN = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:y holds one class")
+@pytest.mark.filterwarnings("ignore:y holds one class", "ignore:columns are left out")
 @pytest.mark.parametrize("case", NO_COLUMN)
 @pytest.mark.parametrize("kind", [BandfallRegressor, BandfallClassifier])
 def test_a_model_without_usable_columns_is_stored(kind, case, tmp_path):

@@ -93,7 +93,7 @@ def train(
             except KeyboardInterrupt:
                 clock.press()
                 _summarise(fitted, target, rows, encoders, members, tuned, clock)
-    model.__dict__.update(vars(fitted))
+    model.__dict__ = {**vars(fitted)}  # without names of columns of an earlier fit
     progress.ended(model.skipped_)
     if clock.pressed:
         raise KeyboardInterrupt

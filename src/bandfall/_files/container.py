@@ -22,13 +22,10 @@ _METADATA, _DOCUMENT = "__metadata__", "bandfall"
 _MAX_DIMENSIONS = 8
 _LENGTH_BYTES = 8  # a file starts with the length of its header
 
-_DTYPES: dict[str, np.dtype] = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "U8": np.dtype(np.uint8),
-    "BOOL": np.dtype(np.bool_),
+_DTYPES: dict[str, np.dtype] = {"BOOL": np.dtype(np.bool_), "F16": np.dtype("<f2")} | {
+    f"{kind.upper()}{8 * size}": np.dtype(f"<{kind}{size}")
+    for kind, sizes in {"f": (4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}.items()
+    for size in sizes
 }
 
 Arrays = dict[str, np.ndarray]
@@ -44,10 +41,13 @@ def pack(document: Document, arrays: Arrays) -> bytes:
 
     "format_version", "arrays" (checksums) and "sha256" are added to the document's JSON values.
     """
+    arrays = {
+        name: np.array(array, array.dtype.newbyteorder("<"), order="C")
+        for name, array in arrays.items()
+    }
     for name, array in arrays.items():
-        if array.dtype.newbyteorder("<") not in _DTYPES.values():
+        if array.dtype not in _DTYPES.values():
             raise ModelFileError(f"array {name!r} of dtype {array.dtype} cannot be stored")
-    arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
     checksums = {name: _sha256(array.tobytes()) for name, array in arrays.items()}
     document = {**document, "format_version": FORMAT_VERSION, "arrays": checksums}
     document["sha256"] = _sha256(_canonical(document))

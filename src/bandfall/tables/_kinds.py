@@ -59,11 +59,12 @@ def _learn_readings(table: Table, missing: Sequence[str]) -> list[Reading]:
 
 def _warn_of(readings: list[Reading], table: Table) -> None:
     read, dropped, unclear = [], [], []
+    unused = all(reading.dropped for reading in readings)
     for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
         where = label(table.names, j)
         if reading.style:
             read.append(f"{where}: {_how_read(column, reading)}")
-        if reading.dropped not in ("", CONSTANT):
+        if reading.dropped and (unused or reading.dropped != CONSTANT):
             dropped.append(f"{where} ({reading.dropped})")
         elif reading.kind == "category" and (why := _nearly_numbers(column, list(_counts(column)))):
             unclear.append(f"{where} ({why})")
@@ -71,7 +72,8 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
         message = "; ".join(read)
         warn_caller(message[0].upper() + message[1:])
     if dropped:
-        warn_caller(f"columns are left out: {', '.join(dropped)}")
+        none_left = "; none is left to predict from" if unused else ""
+        warn_caller(f"columns are left out: {', '.join(dropped)}{none_left}")
     if unclear:
         warn_caller(f"columns are taken as categories: {', '.join(unclear)}")
 

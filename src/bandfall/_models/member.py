@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,8 @@ class Family(NamedTuple):
     kernel: Kernel
 
 
-class MetricKey(NamedTuple):
+@dataclass(frozen=True, order=True)
+class MetricKey:
     """Identifies a metric: its encoding, its rounds, and whether it mixes columns.
 
     Kernels of the Euclidean norm share a metric that mixes columns. All other norms depend on the
@@ -35,7 +36,7 @@ class MetricKey(NamedTuple):
 
     def after(self, n_rounds: int) -> MetricKey:
         """The metric after another number of rounds, without likelihood."""
-        return self._replace(n_rounds=n_rounds, likelihood=False)
+        return replace(self, n_rounds=n_rounds, likelihood=False)
 
     @property
     def learned(self) -> bool:

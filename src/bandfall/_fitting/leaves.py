@@ -266,15 +266,28 @@ def held_out_predictions(
     partition: Partition, X: np.ndarray, leaves: Sequence[TrainedLeaf]
 ) -> np.ndarray:
     """Predictions of leaves for their held-out rows, (n, k); NaN for other rows."""
-    total, known = np.zeros((len(X), leaves[0].predictions.shape[1])), np.zeros(len(X))
-    for leaf, rows, shares in partition.shares(X):
-        own = leaves[leaf]
-        inside = np.isin(rows, own.held_out, assume_unique=True)
-        places = np.searchsorted(own.held_out, rows[inside])
-        total[rows[inside]] += shares[inside, None] * own.predictions[places]
-        known[rows[inside]] += shares[inside]
+    pairs = [(leaf.held_out, leaf.predictions) for leaf in leaves]
+    total, known = _blended(partition, X, pairs)
     complete = known > 0.999  # total weight of the leaves
     return np.where(complete[:, None], total / np.where(complete, known, 1.0)[:, None], np.nan)
+
+
+def _blended(
+    partition: Partition, X: np.ndarray, leaves: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Blend what leaves have for some rows: their numbers and values, of which the first count.
+
+    Sums (n, k) and the total weight (n,) of the leaves that have a value.
+    """
+    total, known = np.zeros((len(X), leaves[0][1].shape[1])), np.zeros(len(X))
+    for leaf, rows, shares in partition.shares(X):
+        numbers, values = leaves[leaf]
+        order = np.argsort(numbers, kind="stable")
+        inside = np.isin(rows, numbers, assume_unique=True)  # rounding may add rows at a border
+        places = order[np.searchsorted(numbers, rows[inside], sorter=order)]
+        total[rows[inside]] += shares[inside, None] * values[places]
+        known[rows[inside]] += shares[inside]
+    return total, known
 
 
 def joined(
@@ -282,16 +295,12 @@ def joined(
 ) -> Path:
     """One path of all leaves."""
     X, y, weights = everything.X, everything.rows.y, everything.rows.weights
-    residual = np.zeros(y.shape)
-    for leaf, rows, shares in partition.shares(X):
-        own = leaves[leaf]
-        numbers = np.concatenate([own.numbers, own.held_out])
-        codes = as_codes(own.predictions, trial, everything.classes)
-        missed = np.concatenate([own.path.residual, y[own.held_out] - codes])
-        order = np.argsort(numbers, kind="stable")  # trained rows come before their duplicates
-        known = np.isin(rows, numbers, assume_unique=True)  # rounding may add rows at a border
-        found = order[np.searchsorted(numbers, rows[known], sorter=order)]
-        residual[rows[known]] += shares[known, None] * missed[found]
+    known = []
+    for leaf in leaves:
+        codes = as_codes(leaf.predictions, trial, everything.classes)
+        numbers = np.concatenate([leaf.numbers, leaf.held_out])  # some are in both
+        known.append((numbers, np.concatenate([leaf.path.residual, y[leaf.held_out] - codes])))
+    residual, _ = _blended(partition, X, known)
     models = [Leaf(leaf.path.undivided, leaf.root) for leaf in leaves]
     model = PartitionedSum(X, partition, tuple(models))
     paths = [leaf.path for leaf in leaves]

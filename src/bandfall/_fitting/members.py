@@ -82,16 +82,10 @@ def _members_of(
     if n_left:
         clock.skip(f"{n_left} of {len(tuned.members)} models were left out of the average")
         tuned = tuned.among(list(fitted))
-    members = [
-        Member(
-            trial.candidate,
-            stop_of(trial, part.rows.settings),
-            fitted[trial].root,
-            fitted[trial].path,
-            weight,
-        )
-        for trial, weight in tuned.members
-    ]
+    members = []
+    for trial, weight in tuned.members:
+        one, stop = fitted[trial], stop_of(trial, part.rows.settings)
+        members.append(Member(trial.candidate, stop, one.root, one.path, weight))
     held_out = [fitted[trial].held_out for trial, _ in tuned.members]
     return members, with_evidence(tuned, part, held_out)
 

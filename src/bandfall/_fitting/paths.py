@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bandfall._models.logistic import ClassTarget, with_log_loss
-from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._products import operator_over
 from bandfall._search.parts import Rows
@@ -17,7 +16,7 @@ from bandfall._search.trials import Trial
 from bandfall._targets.links import LogLoss, class_shares
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._front import Watcher
-from bandfall.descent._schedules import Constant, MinimumSpeed
+from bandfall.descent._schedules import Constant, MinimumSpeed, Schedule
 
 
 class Fitted(NamedTuple):
@@ -59,40 +58,30 @@ def stop_of(trial: Trial, settings: Settings) -> float:
 def fit_member_path(
     rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None = None
 ) -> Path:
-    """Train the path of a trial on rows X up to its stop."""
-    if trial.candidate.width:
-        return _one_stage(rows, train, X, trial.candidate)
-    settings, max_r2 = rows.settings, stop_of(trial, rows.settings)
-    error = settings.final_tolerance * _error(trial)
-    tolerance = min(settings.tolerance, float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), error)))
-    return fit_path(
-        X,
-        rows.y[train].astype(X.dtype),
-        trial.candidate.kernel,
-        solver=Flow(tolerance, settings.max_dimension, max_iter=2000),
-        schedule=MinimumSpeed(trial.candidate.min_speed, settings.shrink),
-        stopping=Stopping(max_r2),
-        weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
-        backend=rows.backend,
-        watcher=watcher,
-    )
+    """Train the path of a trial on rows X up to its stop.
 
-
-def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidate) -> Path:
-    """A path of one stage, as the start of kernel logistic regression."""
-    kernel, y, settings = candidate.kernel, rows.y[train].astype(X.dtype), rows.settings
-    with operator_over(rows.backend, X, kernel, n_columns=y.shape[1]) as operator:
+    That of a wide kernel has one stage, as the start of kernel logistic regression.
+    """
+    settings, candidate, y = rows.settings, trial.candidate, rows.y[train].astype(X.dtype)
+    schedule: Schedule = Constant()
+    tolerance, stopping = settings.tolerance, Stopping(max_r2=2.0, max_time=1.0)
+    if not candidate.width:
+        max_r2, error = stop_of(trial, settings), settings.final_tolerance * _error(trial)
+        tolerance = min(tolerance, float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), error)))
+        schedule, stopping = MinimumSpeed(candidate.min_speed, settings.shrink), Stopping(max_r2)
+    with operator_over(rows.backend, X, candidate.kernel, n_columns=y.shape[1]) as operator:
         return fit_path(
             X,
             y,
-            kernel,
-            solver=Flow(tolerance=settings.tolerance, max_dimension=settings.max_dimension),
-            schedule=Constant(),
-            stopping=Stopping(max_r2=2.0, max_time=1.0),
-            bandwidth=candidate.width * operator.max_distance(),
+            candidate.kernel,
+            solver=Flow(tolerance, settings.max_dimension, max_iter=2000),
+            schedule=schedule,
+            stopping=stopping,
+            bandwidth=candidate.width * operator.max_distance() if candidate.width else None,
             weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
             backend=rows.backend,
             operator=operator,
+            watcher=watcher,
         )
 
 

@@ -54,6 +54,20 @@ def greedy_weights(
     return best_counts / best_counts.sum()
 
 
+def held_out_weights(
+    outputs: Mapping[Trial, np.ndarray], parts: Sequence[Part], judge: Judge, caution: float = 0.0
+) -> np.ndarray:
+    """`greedy_weights` of trials with these outputs for the held-out rows of parts."""
+    return greedy_weights(
+        list(outputs.values()),
+        joined_targets(parts),
+        judge,
+        n_members=parts[0].rows.settings.n_members,
+        weights=joined_weights(parts),
+        caution=caution,
+    )
+
+
 def without_light(weights: np.ndarray, n_members: int, light: float) -> np.ndarray:
     """Weights without those below `light`, or below half an equal share if that is less."""
     heavy = np.where(weights < min(light, 0.5 / n_members), 0.0, weights)
@@ -89,17 +103,9 @@ def average_of(
     metrics: Metrics,
 ) -> Tuned:
     """The average of candidates with these outputs (m, k) for the held-out rows of parts."""
-    rows, settings = parts[0].rows, parts[0].rows.settings
-    candidates, predictions = list(outputs), list(outputs.values())
+    rows, settings, candidates = parts[0].rows, parts[0].rows.settings, list(outputs)
     few = rows.strata is None and len(rows) < settings.few_rows
-    shares = greedy_weights(
-        predictions,
-        joined_targets(parts),
-        judge,
-        n_members=settings.n_members,
-        weights=joined_weights(parts),
-        caution=settings.caution if few else 0.0,
-    )
+    shares = held_out_weights(outputs, parts, judge, settings.caution if few else 0.0)
     shares = without_light(shares, settings.n_members, settings.light)
     order = np.argsort(-shares, kind="stable")
     members = [(candidates[i], float(shares[i])) for i in order if shares[i] > 0]
@@ -107,7 +113,7 @@ def average_of(
     return Tuned(
         members,
         np.concatenate([part.held_out for part in parts]),
-        np.tensordot(shares, np.stack(predictions), 1),
+        np.tensordot(shares, np.stack(list(outputs.values())), 1),
         trials,
         {key: mean_root(metrics[key]) for key in keys if key.learned},
         outputs,

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from bandfall._models.member import Family
-from bandfall._search.averaging import Tuned, average_of, greedy_weights
+from bandfall._search.averaging import Tuned, average_of, held_out_weights
 from bandfall._search.clock import (
     AFTERWARDS,
     FINAL_FITS,
@@ -29,7 +29,7 @@ from bandfall._search.clock import (
     Clock,
 )
 from bandfall._search.pace import affordable_settings
-from bandfall._search.parts import Part, Rows, joined_targets, joined_weights
+from bandfall._search.parts import Part, Rows
 from bandfall._search.rounds import Found, judge_again, race
 from bandfall._search.settings import Settings
 from bandfall._search.splits import rung_splits
@@ -168,20 +168,11 @@ def shortlist(
     """
     settings, finalists = parts[0].rows.settings, found.finalists
     ratio = settings.max_ratio_rows if grows else settings.max_ratio_folds
-    near = np.array(
-        [not last and not trial.loss > ratio * finalists[0].loss for trial in finalists]
-    )
+    most = ratio * finalists[0].loss
+    near = np.array([not (last or trial.loss > most) for trial in finalists])
     if grows or last:
-        near |= (
-            greedy_weights(
-                [found.predictions[trial] for trial in finalists],
-                joined_targets(parts),
-                judge,
-                n_members=settings.n_members,
-                weights=joined_weights(parts),
-            )
-            > 0
-        )
+        outputs = {trial: found.predictions[trial] for trial in finalists}
+        near |= held_out_weights(outputs, parts, judge) > 0
     return [trial for trial, goes_on in zip(finalists, near, strict=True) if goes_on]
 
 

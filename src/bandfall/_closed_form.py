@@ -42,7 +42,7 @@ def flow_filter(
     limits = np.finfo(eigenvalues.dtype)
     time = np.minimum(time, np.sqrt(limits.max))
     x = time * eigenvalues
-    flow = np.ones_like(x) * time  # the limit, kept where x is zero
+    flow = np.full(x.shape, time)  # the limit, kept where x is zero
     np.divide(np.expm1(-x), -eigenvalues, out=flow, where=x > limits.tiny)
     lost = time * rounding >= 1.0
     if lost.any():

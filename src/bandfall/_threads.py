@@ -48,15 +48,16 @@ def scratch(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def for_each(function: Callable[[Task], object], tasks: Iterable[Task], parallel: bool) -> None:
     """Call `function` on every task, over all cores if `parallel`, BLAS on one thread each."""
     tasks = list(tasks)
+    if not parallel or len(tasks) == 1 or n_threads() == 1:
+        for task in tasks:
+            function(task)
+        return
     shared = iter(tasks)  # one future per thread: a million blocks would take a gigabyte
 
-    def work(_: object = None) -> None:
+    def work(_: int) -> None:
         for task in shared:
             function(task)
 
-    if not parallel or len(tasks) == 1 or n_threads() == 1:
-        work()
-        return
     with _blas.on_one_thread():
         try:
             list(_pool(os.getpid()).map(work, range(min(n_threads(), len(tasks)))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -204,10 +205,14 @@ def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _fingerprints(rows: np.ndarray) -> np.ndarray:
     """A number for each row that depends on every bit of it, shape (n,)."""
     bits = rows.view(np.dtype(f"u{rows.itemsize}")).astype(np.uint64)
-    factors = np.random.RandomState(0).randint(0, 2**63, rows.shape[1], dtype=np.uint64)
-    bits *= 2 * factors + 1  # odd: no bit is lost, and sums wrap around
+    bits *= _odd_factors(rows.shape[1])  # odd: no bit is lost, and sums wrap around
     bits ^= bits >> np.uint64(29)
     return bits.sum(axis=1, dtype=np.uint64)
+
+
+@lru_cache
+def _odd_factors(n_columns: int) -> np.ndarray:
+    return 2 * np.random.RandomState(0).randint(0, 2**63, n_columns, dtype=np.uint64) + 1
 
 
 def product_of_equal_rows(first: np.ndarray, labels: np.ndarray, block: np.ndarray) -> np.ndarray:

@@ -204,7 +204,7 @@ class DenseOperator(SymmetricOperator):
         self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
-        K = self._strip(entries, 0)
+        K = entries.reshape(self.n_rows, -1)
         if block.shape[1] > _FEW_COLUMNS or self.n_rows <= _SMALL_MATRIX:
             return K @ block
         columns = [self._symmetric_product(1.0, K.T, column) for column in block.T]

@@ -198,16 +198,16 @@ def train_pass(
     for _ in space.grow(first_check, growth, ended):
         crossing = space.speed.first_below(threshold, HORIZON)
         end = (2.0 if centred else 1.0) * (elapsed + crossing) - elapsed
-        rest = np.where(np.isfinite(left), left, end)
+        rest = np.where(left < math.inf, left, end)
         if at_floor:
             limits[Status.STALLED] = space.standstill(goal)
         wanted = np.minimum(np.minimum(rest, max_time), limits[Status.STALLED])
         limits[Status.R2_REACHED] = space.squared_norm.first_below(goal, wanted)
         wanted = np.minimum(wanted, limits[Status.R2_REACHED])
         complete = space.errors(wanted) <= allowed
-        if complete.all():
+        if covered := complete.all():
             break
-    times = wanted if complete.all() else space.longest_accurate(wanted, allowed)
+    times = wanted if covered else space.longest_accurate(wanted, allowed)
     # Past the crossing, the end of the stage could not be located any more.
     located = (crossing <= times) | (times == rest)
     return Pass(space, times, complete, np.where(located, rest, left), limits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -106,7 +105,7 @@ class TrainingFront:
             self._key, self._start, self._duration = (self.bandwidth, step_size), self.time, 0.0
             self._coefficients = coefficients
         else:
-            self._coefficients += coefficients
+            self._coefficients = self._coefficients + coefficients  # copies keep the old ones
         self._duration += duration
         self._move_to(residual, time)
 
@@ -117,8 +116,8 @@ class TrainingFront:
         if status is not None or self.watcher is None or self._n_watched == n_stages:
             return status
         self._n_watched = n_stages
-        state = copy.copy(self)  # unchanged by later steps, which an interrupt may leave half done
-        state._stages, state._key, state._log = self._all_stages(), None, list(self._log)
+        state = object.__new__(TrainingFront)  # unchanged by later steps, which may be interrupted
+        vars(state).update(vars(self), _log=list(self._log))
         return Status.INTERRUPTED if self.watcher(state) else None
 
     def path(self) -> Path:

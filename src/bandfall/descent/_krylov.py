@@ -241,7 +241,8 @@ class KrylovSpace:
 
     def _by_column(self, times: Times) -> np.ndarray:
         """Times of all paths as times of all columns, shape (k,)."""
-        return np.repeat(times, self._n_outputs)
+        n = self._n_outputs
+        return np.repeat(times, n) if self._paths else np.full(n, times)
 
     def allowed_errors(self, tolerance: float) -> Times:
         """Largest error of a pass: `tolerance`, but small relative to the residual."""

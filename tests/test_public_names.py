@@ -64,7 +64,7 @@ from bandfall import BandfallRegressor
 
 X = np.linspace(0.0, 1.0, 80)[:, None]
 BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, X[:, 0] ** 2).predict(X)
-sys.exit("torch" in sys.modules or "numba" in sys.modules)
+sys.exit(bool({"torch", "numba", "safetensors"} & set(sys.modules)))
 """
 NO_DRIVER = """
 import sys

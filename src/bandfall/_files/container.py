@@ -11,8 +11,6 @@ import json
 from typing import BinaryIO
 
 import numpy as np
-import safetensors
-from safetensors.numpy import save
 
 from bandfall._typing import State, Unchecked
 
@@ -41,6 +39,8 @@ def pack(document: Document, arrays: Arrays) -> bytes:
 
     "format_version", "arrays" (checksums) and "sha256" are added to the document's JSON values.
     """
+    from safetensors.numpy import save
+
     arrays = {
         name: np.array(array, array.dtype.newbyteorder("<"), order="C")
         for name, array in arrays.items()
@@ -59,6 +59,8 @@ def pack(document: Document, arrays: Arrays) -> bytes:
 
 def unpack(stream: BinaryIO, size: int) -> tuple[Document, Arrays]:
     """Read what `pack` wrote; memory stays within a small multiple of the `size` of the stream."""
+    import safetensors
+
     document = read_document(stream, size)
     stream.seek(0)
     try:

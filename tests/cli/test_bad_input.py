@@ -324,6 +324,14 @@ def test_pages_need_a_model(tmp_path, command):
     assert "No such file" in one_line(call(command, tmp_path / "no", "--out", tmp_path / "r.html"))
 
 
+@pytest.mark.parametrize("command", ["report", "explore"])
+def test_pages_need_a_model_of_one_target(tmp_path, command):
+    frame().to_csv(tmp_path / "d.csv", index=False)
+    call("fit", tmp_path / "d.csv", *Y, "--target", "width", "--out", tmp_path / "m")
+    done = call(command, tmp_path / "m", tmp_path / "d.csv", "--out", tmp_path / "r.html")
+    assert "a page is about one target" in one_line(done)
+
+
 @pytest.mark.parametrize("options", [("--test-fraction", 0), ("--target", "width")])
 def test_compare_needs_held_out_rows_and_one_target(tmp_path, options):
     frame().to_csv(tmp_path / "d.csv", index=False)

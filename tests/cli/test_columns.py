@@ -33,6 +33,9 @@ class TestRoles:
         assert json.loads(done.stdout)["kept"]["b"] == numbers()["b"].tolist()
         done = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "B")
         assert "no column 'B'" in one_line(done)
+        numbers().assign(prediction=1.0).to_csv(tmp_path / "d.csv", index=False)
+        done = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "prediction")
+        assert "--keep prediction: the predictions have a column of this name" in one_line(done)
 
     def test_weights(self, tmp_path):
         """Rows of weight zero count for nothing, however wrong they are."""

@@ -135,6 +135,12 @@ def test_class_weights_move_the_prior(moons):
     assert_allclose(by_name.predict_proba(X), balanced.predict_proba(X))
 
 
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+def test_class_weights_are_positive_numbers(moons, weight):
+    with pytest.raises(ValueError, match=r"Negative values|contains (NaN|infinity)"):
+        BandfallClassifier(class_weight={0: weight, 1: 1.0}, **FAST).fit(*moons[:2])
+
+
 @pytest.mark.parametrize("memory", [2**30, 2**17], ids=["log-loss", "squared error"])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_a_class_of_two_rows_has_probabilities_between_0_and_1(memory, class_weight):

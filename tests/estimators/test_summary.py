@@ -112,8 +112,9 @@ def test_models_that_know_little_say_so():
         sole = BandfallClassifier(**FAST).fit(X[:30], np.ones(30))
     assert "no rows were held out" in str(sole)
     assert "one model:" in str(sole)
+    three = BandfallRegressor(**FAST).fit(X[:3], y[:3])
     pytest.importorskip("matplotlib").use("agg")
-    for model in (few, flat, sole):
+    for model in (three, few, flat, sole):
         assert len(model.plot().axes) == 5
 
 

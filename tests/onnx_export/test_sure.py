@@ -125,6 +125,19 @@ def test_classes_and_probabilities_are_those_of_the_classifier(labels, link):
     assert json.loads(properties["classes"]) == labels.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:columns are left out")
+def test_tables_of_constants():
+    X, y = np.ones((30, 2)), np.arange(30.0)
+    model = BandfallRegressor(**FAST).fit(X, np.column_stack([y, y**2]))
+    outputs = run_onnx(to_onnx(model, coverage=0.8), X[:5])
+    assert_allclose(outputs["prediction"], model.predict(X[:5]))
+    ends = np.stack([outputs["lower"], outputs["upper"]], axis=-1)
+    assert_allclose(ends, model.predict_interval(X[:5], 0.8))
+    classifier = BandfallClassifier(**FAST).fit(X, y % 3)
+    outputs = run_onnx(to_onnx(classifier), X[:5])
+    assert_allclose(outputs["probability"], classifier.predict_proba(X[:5]))
+
+
 @pytest.mark.filterwarnings("ignore:y holds one class")
 def test_a_classifier_of_one_class_in_float32():
     X = np.arange(10.0)[:, None]

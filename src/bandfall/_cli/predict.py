@@ -65,6 +65,8 @@ def predict(
             predictions, others = _columns(stored, rows, interval, novelty)
         except ValueError as error:  # names the column that is wrong
             raise InputError(f"{source}: {error}") from error
+    if taken := {*kept} & {*predictions, *others}:
+        raise InputError(f"--keep {min(taken)}: the predictions have a column of this name, too")
     result: JsonDict = {"n_rows": len(table)}
     if json and out is None:
         values = predictions.to_numpy()

@@ -11,7 +11,7 @@ from bandfall._cli.options import argument, command, option
 from bandfall._cli.read_table import name_of
 from bandfall._cli.stored import labelled_rows, unpack_rows, without_training_rows
 from bandfall._cli.terminal import Bar, InputError, check_out, note, print_json
-from bandfall._estimators.view import feature_names_of
+from bandfall._estimators.view import feature_names_of, story_of
 from bandfall._files import ModelFile, read_model_file
 from bandfall._files.atomic import write_atomically
 from bandfall.report._columns import LabelledRows
@@ -70,6 +70,9 @@ def studied(
     the model file has no rows, as after `model.save`, those of the table are the training rows.
     """
     notes, names, unseen = stored.notes, feature_names_of(stored.estimator), None
+    target = story_of(stored.estimator).target
+    if not target.classes and target.n_columns > 1:
+        raise InputError("a page is about one target; train a model with one --target for it")
     rows = None if data is None else labelled_rows(data, stored)
     if isinstance(notes.get("train"), dict) and names is not None:
         train = LabelledRows(*unpack_rows(notes["train"], names)[:2])
@@ -86,8 +89,6 @@ def studied(
         )
     if unseen is not None and len(unseen.y) < 2:
         raise InputError(f"{data} has fewer than two rows that the model was not trained on")
-    if train.y.ndim == 2:
-        raise InputError("a page is about one target; train a model with one --target for it")
     with Bar("the page") as bar:
         return study(stored.estimator, train, unseen, progress=bar.reach), train, unseen
 

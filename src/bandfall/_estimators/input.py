@@ -66,6 +66,7 @@ def training_table(
         weights = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
         if class_weight is not None:
             weights = weights * compute_sample_weight(class_weight, np.ravel(np.asarray(y)))
+            _check_sample_weight(weights, values, ensure_non_negative=True)
         used = used_rows(weights)
         weights = training_weights(weights[used])
         if len(used) == len(values):

@@ -105,7 +105,7 @@ def held_out_band(story: Story, most: int = 1000) -> np.ndarray:
     """
     intervals, average = story.intervals, cast("Average[Numbers]", story.average)
     assert intervals is not None
-    predictions = intervals.predictions.reshape(len(intervals.rows), -1).astype(np.float64)
+    predictions = intervals.predictions.reshape(-1, average.target.n_columns).astype(np.float64)
     residuals = intervals.residuals.reshape(predictions.shape)
     shown = np.arange(0, len(predictions), max(1, -(-len(predictions) // most)))
     overall, smoother = intervals.size_rule(average)

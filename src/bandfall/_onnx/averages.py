@@ -178,7 +178,7 @@ def _add_numbers(graph: Graph, rows: str, fitted: FittedEncoding) -> list[str]:
     """Numbers with indicators of missing values, booleans and cycles of dates, if any."""
     positions = [*fitted.numeric, *fitted.boolean]
     if not positions:
-        return []
+        return [_columns(graph, rows, [])]  # a table may have no usable column at all
     values = _columns(graph, rows, positions)
     missing = graph.op("IsNaN", values)
     filled = graph.op("Where", missing, graph.constant(fitted.fill, np.float64), values)

@@ -35,7 +35,7 @@ def add_nearest(graph: Graph, rows: str, d: int, X: np.ndarray, p: float, prepar
 
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
-        totals = _totals(inner, prepare(inner, block), n_rows, columns, len(X), p)
+        totals = _totals(inner, prepare(inner, block), n_rows, columns, X.shape, p)
         return inner.op("ReduceMin", totals, axes=[1])
 
     nearest = _blockwise(graph, rows, d, body, len(X), 1)
@@ -84,7 +84,7 @@ def _block_body(
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
         block = block if prepare is None else prepare(inner, block)
-        totals = _totals(inner, block, n_rows, columns, n, p)
+        totals = _totals(inner, block, n_rows, columns, model.X.shape, p)
         distances = _power(inner, totals, kernel.power / p)
         total = _zeros(inner, n_rows, k)
         if stages:
@@ -103,8 +103,13 @@ def _block_body(
     return body
 
 
-def _totals(graph: Graph, block: str, n_rows: str, columns: str, n: int, p: float) -> str:
-    """‖x − z‖_p^p of the rows of a block and n centres, given as columns (d, n)."""
+def _totals(
+    graph: Graph, block: str, n_rows: str, columns: str, shape: tuple[int, ...], p: float
+) -> str:
+    """‖x − z‖_p^p of the rows of a block and centres of `shape` (n, d), given as columns (d, n)."""
+    n, d = shape
+    if not d:  # a scan needs a column
+        return _zeros(graph, n_rows, n)
     return graph.scan(
         "feature",
         lambda feature, *names: _add_feature(feature, p, *names),

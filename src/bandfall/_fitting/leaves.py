@@ -21,13 +21,12 @@ from bandfall._search.splits import shuffled_groups
 from bandfall._search.trials import Request, Trial, beyond, run_parts
 from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._threads import parallel_map
-from bandfall.descent import Log, Path, Status
+from bandfall.descent import Log, Path
 from bandfall.descent._ladder import Stages
 from bandfall.descent._partition import Leaf, Partition, PartitionedSum, partition_rows
 from bandfall.descent._path import column_means, column_norms
 
 _CALLS_PER_THREAD = 4  # calls in flight per worker thread, in case workers join
-_INTERRUPTED_ROWS = 200  # most rows of a leaf after an interrupt
 
 
 @dataclass(frozen=True)
@@ -122,8 +121,8 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 def fit_leaves(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitted:
     """Fit a member to the training rows of a part, leaf by leaf, on workers if possible.
 
-    After the clock, the remaining leaves are trained on some of their rows. After an interrupt,
-    they are trained on very few rows, and the path has the status INTERRUPTED.
+    After the clock, the remaining leaves are trained on some of their rows. Ctrl-C ends those in
+    training at once.
     """
     rows = part.rows
     everything = LeafRows.of(part, scaled(part.columns(trial.candidate.encoding)[0], root))
@@ -141,9 +140,8 @@ def fit_leaves(part: Part, trial: Trial, root: np.ndarray, clock: Clock) -> Fitt
     def one(numbers: np.ndarray) -> TrainedLeaf:
         share = entries * len(numbers) ** 2
         if clock.over:
-            discarded = interrupted()
-            most = _INTERRUPTED_ROWS if discarded else rows.settings.smallest_leaf
-            if len(numbers) > most and not discarded:
+            most = rows.settings.smallest_leaf
+            if len(numbers) > most:
                 clock.skip(f"some leaves were trained on at most {most:,} of their rows")
             numbers = numbers[:: -(-len(numbers) // most)]
         with clock.task(FINAL_FITS, share):
@@ -305,9 +303,6 @@ def joined(
     model = PartitionedSum(X, partition, tuple(models))
     paths = [leaf.path for leaf in leaves]
     statuses = [path.status for path in paths]
-    worst = max(
-        statuses, key=lambda one: (one is Status.INTERRUPTED, statuses.count(one), one.value)
-    )
     spans = np.full(len(model), np.nan)
     path = Path(
         model=model,
@@ -319,7 +314,7 @@ def joined(
         log=Log(*np.zeros((5, 0))),
         time=max(path.time for path in paths),
         r2=0.0,
-        status=worst,
+        status=max(statuses, key=lambda one: (statuses.count(one), one.value)),  # most frequent
         bandwidth=float(np.median([path.bandwidth for path in paths])),
         weights=weights,
         y=y.astype(X.dtype),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -36,17 +35,16 @@ def fit_members(rows: Rows, tuned: Tuned, clock: Clock | None = None) -> tuple[l
     or, if there are none, of the heaviest, fitted to so few rows that it takes seconds.
     """
     clock = clock or Clock()
-    plan = _planned(rows, tuned, clock)
-    rows, part = plan.rows, Part(plan.rows, plan.train, np.arange(0))
-    trials = [trial for trial, _ in tuned.members[: plan.n_members]]
-    n_ladders = PATH * rows.final_share(len(part))
+    part, n_members = _planned(rows, tuned, clock)
+    trials = [trial for trial, _ in tuned.members[:n_members]]
+    n_ladders = PATH * part.rows.final_share(len(part))
     clock.expect(FINAL_FITS, n_ladders * len(trials) * len(part) ** 2)
+    metrics = {key: (root,) for key, root in tuned.roots.items()}
     fitted: dict[Trial, Fitted] = {}
     for trial in trials:
         if fitted and clock.over:
             break
-        key = trial.candidate.metric
-        (root,) = roots_of({key: (tuned.roots[key],)} if key.learned else {}, key, [part])
+        (root,) = roots_of(metrics, trial.candidate.metric, [part])
         try:
             one = _fit_member(part, trial, root, clock)
         except KeyboardInterrupt:
@@ -105,21 +103,16 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
     return replace(tuned, held_out=part.train[known], predictions=predictions[known])
 
 
-class _Plan(NamedTuple):
-    """Final fits that there is time for."""
+def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> tuple[Part, int]:
+    """The rows to train on and the number of members that there is time for.
 
-    rows: Rows  # all, divided into leaves that are small enough
-    train: np.ndarray  # indices of those that members are fitted to
-    n_members: int  # the heaviest
-
-
-def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> _Plan:
-    """Plan the final fits: smaller leaves, then fewer members, then fewer rows if time is short."""
+    If time is short, leaves are smaller, then members fewer, and then rows fewer.
+    """
     settings, n, n_members = rows.settings, len(rows), len(tuned.members)
     if not clock.bounded:
-        return _Plan(rows, np.arange(n), n_members)
+        return _some_rows(rows, n, 0.0, clock), n_members
     if clock.interrupted:  # fitting this many takes seconds
-        return _Plan(rows, _some_rows(rows, min(n, settings.hurried_rows), 0.0, clock), 1)
+        return _some_rows(rows, min(n, settings.hurried_rows), 0.0, clock), 1
     seconds = member_seconds(rows, tuned.members[0][0].candidate, clock.stopwatch)
     leaf_rows, fewest = rows.leaf_rows, clock.fewest_rows
     if n > leaf_rows:
@@ -132,12 +125,13 @@ def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> _Plan:
     while n > fewest and seconds(n, leaf_rows) > clock.spare:
         n = max(n // 2, fewest)
     n_members = min(n_members, max(1, int(coarse(clock.spare / seconds(n, leaf_rows)))))
-    return _Plan(rows, _some_rows(rows, n, seconds(len(rows), leaf_rows), clock), n_members)
+    return _some_rows(rows, n, seconds(len(rows), leaf_rows), clock), n_members
 
 
-def _some_rows(rows: Rows, n: int, seconds: float, clock: Clock) -> np.ndarray:
-    """Indices of `n` of the rows; lists the others as skipped, with the seconds that all take."""
-    if n == len(rows):
-        return np.arange(n)
-    clock.skip(f"trained on {n:,} of {len(rows):,} rows", seconds)
-    return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
+def _some_rows(rows: Rows, n: int, seconds: float, clock: Clock) -> Part:
+    """`n` of the rows to train on; lists the others as skipped, with the seconds that all take."""
+    train = np.arange(len(rows))
+    if n < len(rows):
+        clock.skip(f"trained on {n:,} of {len(rows):,} rows", seconds)
+        train = np.sort(np.random.RandomState(0).permutation(train)[:n])
+    return Part(rows, train, np.arange(0))

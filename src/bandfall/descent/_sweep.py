@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from bandfall._products import HOST, Backend, DenseOperator, check_dense_budget
 from bandfall._typing import ArrayLike
 from bandfall.descent._fit import Solver, fit_path, get_solver
 from bandfall.descent._front import TrainingFront
-from bandfall.descent._path import column_units
+from bandfall.descent._path import Path, column_units
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.descent._stopping import Status, Stopping
 from bandfall.descent._sum import KernelSum
@@ -123,42 +124,68 @@ def floor_sweep(
     )
     staged = path.evaluate_staged(X_new, backend=backend)
     staged = np.concatenate([np.broadcast_to(path.offset, (1, *staged.shape[1:])), staged])
-    rows = []
+    ends, predictions = [], []
     for floor in floors:
         K = Spectrum(operator.matrix(floor))
+        end = _end_at(floor, K, path, watch, operator, stopping)
         ridge = K.coefficients(targets - path.offset, ridge_filter(K.eigenvalues, penalty))
-        # The shared run ended before this floor, or training goes on at it in closed form.
-        n_stages, residual, c = len(path), path.residual, np.zeros_like(path.residual)
-        r2, time, status = path.r2, path.time, path.status
-        if floor in watch.seen:
-            residual, start = watch.seen[floor]
-            projected = K.eigenvectors.T @ residual
-            weights = np.einsum("nk,nk->n", projected, projected)
-            rest = solver.hold(operator, floor, K.eigenvalues, weights, start, stopping)
-            left = 1.0 - K.eigenvalues * rest.filters
-            projected = projected * column_units(path.scale)
-            n_stages = int(np.searchsorted(path.starts, start))
-            c = K.eigenvectors @ (rest.filters[:, None] * projected)
-            residual = K.eigenvectors @ (left[:, None] * projected)
-            r2, time, status = 1.0 - float(weights @ left**2), start + rest.duration, rest.status
-        at_floor = KernelSum(
-            X, path.kernel, np.array([floor]), np.hstack([c, ridge])[None], np.zeros(2 * c.shape[1])
-        )
+        blocks = np.hstack([end.coefficients, ridge])[None]
+        at_floor = KernelSum(X, path.kernel, np.array([floor]), blocks, np.zeros(blocks.shape[2]))
         new_rest, new_ridge = np.hsplit(at_floor.evaluate(X_new, backend=backend), 2)
-        predictions = (
-            targets - residual,
-            staged[n_stages] + new_rest,
-            path.offset + operator.product(floor, ridge),
-            path.offset + new_ridge,
+        ends.append(end)
+        predictions.append(
+            (
+                targets - end.residual,
+                staged[end.n_stages] + new_rest,
+                path.offset + operator.product(floor, ridge),
+                path.offset + new_ridge,
+            )
         )
-        rows.append((predictions, r2, time, status))
-    predictions, r2, time, status = zip(*rows, strict=True)
     shape = slice(None) if np.ndim(y) == 2 else 0
     train, new, ridge_train, ridge_new = (
         np.stack(part)[..., shape] for part in zip(*predictions, strict=True)
     )
-    return FloorSweep(
-        floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), status
+    r2, time = (np.array([getattr(end, name) for end in ends]) for name in ("r2", "time"))
+    status = tuple(end.status for end in ends)
+    return FloorSweep(floors, train, new, ridge_train, ridge_new, r2, time, status)
+
+
+class _End(NamedTuple):
+    """The end of a run: the shared stages, and the rest of training at its floor."""
+
+    n_stages: int
+    coefficients: np.ndarray  # (n, k): of the rest
+    residual: np.ndarray  # (n, k)
+    r2: float
+    time: float
+    status: Status
+
+
+def _end_at(
+    floor: float,
+    K: Spectrum,
+    path: Path,
+    watch: _FloorWatch,
+    operator: DenseOperator,
+    stopping: Stopping,
+) -> _End:
+    """The end of the run with a floor: where the shared run ended, or in closed form after it."""
+    if floor not in watch.seen:
+        nothing = np.zeros_like(path.residual)
+        return _End(len(path), nothing, path.residual, path.r2, path.time, path.status)
+    residual, start = watch.seen[floor]
+    projected = K.eigenvectors.T @ residual
+    weights = np.einsum("nk,nk->n", projected, projected)
+    assert path.solver is not None
+    rest = path.solver.hold(operator, floor, K.eigenvalues, weights, start, stopping)
+    left, targets = 1.0 - K.eigenvalues * rest.filters, projected * column_units(path.scale)
+    return _End(
+        int(np.searchsorted(path.starts, start)),
+        K.eigenvectors @ (rest.filters[:, None] * targets),
+        K.eigenvectors @ (left[:, None] * targets),
+        1.0 - float(weights @ left**2),
+        start + rest.duration,
+        rest.status,
     )
 
 

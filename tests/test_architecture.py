@@ -70,12 +70,12 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 2210,
+    "_cli": 2212,
     "_drawing": 389,
     "_estimators": 2750,
     "_explore": 312,
     "_files": 850,
-    "_fitting": 1025,
+    "_fitting": 1005,
     "_models": 1210,
     "_onnx": 635,
     "_paper": 1805,
@@ -84,8 +84,8 @@ BUDGET = {
     "_targets": 825,
     "datasets": 735,
     "demo": 570,
-    "descent": 2610,
-    "kernels": 700,
+    "descent": 2630,
+    "kernels": 695,
     "neural": 965,
     "plotting": 810,
     "report": 1508,

@@ -69,8 +69,7 @@ def predict(
         raise InputError(f"--keep {min(taken)}: the predictions have a column of this name, too")
     result: JsonDict = {"n_rows": len(table)}
     if json and out is None:
-        values = predictions.to_numpy()
-        result["predictions"] = (values[:, 0] if values.shape[1] == 1 else values).tolist()
+        result["predictions"] = predictions.squeeze(axis=1).to_numpy().tolist()
         beside = pd.concat([others, kept], axis=1).astype(object)
         result["kept"] = beside.where(beside.notna(), None).to_dict("list")
     else:

@@ -124,30 +124,31 @@ def floor_sweep(
     )
     staged = path.evaluate_staged(X_new, backend=backend)
     staged = np.concatenate([np.broadcast_to(path.offset, (1, *staged.shape[1:])), staged])
-    ends, predictions = [], []
+    ends, train, new, ridge_train, ridge_new = [], [], [], [], []
     for floor in floors:
         K = Spectrum(operator.matrix(floor))
-        end = _end_at(floor, K, path, watch, operator, stopping)
+        end = watch.end_at(floor, K, path, operator, stopping)
         ridge = K.coefficients(targets - path.offset, ridge_filter(K.eigenvalues, penalty))
         blocks = np.hstack([end.coefficients, ridge])[None]
         at_floor = KernelSum(X, path.kernel, np.array([floor]), blocks, np.zeros(blocks.shape[2]))
         new_rest, new_ridge = np.hsplit(at_floor.evaluate(X_new, backend=backend), 2)
         ends.append(end)
-        predictions.append(
-            (
-                targets - end.residual,
-                staged[end.n_stages] + new_rest,
-                path.offset + operator.product(floor, ridge),
-                path.offset + new_ridge,
-            )
-        )
+        train.append(targets - end.residual)
+        new.append(staged[end.n_stages] + new_rest)
+        ridge_train.append(path.offset + operator.product(floor, ridge))
+        ridge_new.append(path.offset + new_ridge)
+    _, _, _, r2, time, status = zip(*ends, strict=True)
     shape = slice(None) if np.ndim(y) == 2 else 0
-    train, new, ridge_train, ridge_new = (
-        np.stack(part)[..., shape] for part in zip(*predictions, strict=True)
+    return FloorSweep(
+        floors,
+        np.stack(train)[..., shape],
+        np.stack(new)[..., shape],
+        np.stack(ridge_train)[..., shape],
+        np.stack(ridge_new)[..., shape],
+        np.array(r2),
+        np.array(time),
+        status,
     )
-    r2, time = (np.array([getattr(end, name) for end in ends]) for name in ("r2", "time"))
-    status = tuple(end.status for end in ends)
-    return FloorSweep(floors, train, new, ridge_train, ridge_new, r2, time, status)
 
 
 class _End(NamedTuple):
@@ -159,34 +160,6 @@ class _End(NamedTuple):
     r2: float
     time: float
     status: Status
-
-
-def _end_at(
-    floor: float,
-    K: Spectrum,
-    path: Path,
-    watch: _FloorWatch,
-    operator: DenseOperator,
-    stopping: Stopping,
-) -> _End:
-    """The end of the run with a floor: where the shared run ended, or in closed form after it."""
-    if floor not in watch.seen:
-        nothing = np.zeros_like(path.residual)
-        return _End(len(path), nothing, path.residual, path.r2, path.time, path.status)
-    residual, start = watch.seen[floor]
-    projected = K.eigenvectors.T @ residual
-    weights = np.einsum("nk,nk->n", projected, projected)
-    assert path.solver is not None
-    rest = path.solver.hold(operator, floor, K.eigenvalues, weights, start, stopping)
-    left, targets = 1.0 - K.eigenvalues * rest.filters, projected * column_units(path.scale)
-    return _End(
-        int(np.searchsorted(path.starts, start)),
-        K.eigenvectors @ (rest.filters[:, None] * targets),
-        K.eigenvectors @ (left[:, None] * targets),
-        1.0 - float(weights @ left**2),
-        start + rest.duration,
-        rest.status,
-    )
 
 
 def _checked(
@@ -221,3 +194,25 @@ class _FloorWatch(MinimumSpeed):
         while self.ahead and bandwidth <= self.ahead[-1]:
             self.seen[self.ahead.pop()] = (front.residual, front.time)
         return bandwidth
+
+    def end_at(
+        self, floor: float, K: Spectrum, path: Path, operator: DenseOperator, stopping: Stopping
+    ) -> _End:
+        """The end of the run with a floor: of the shared run, or in closed form after it."""
+        if floor not in self.seen:
+            nothing = np.zeros_like(path.residual)
+            return _End(len(path), nothing, path.residual, path.r2, path.time, path.status)
+        residual, start = self.seen[floor]
+        projected = K.eigenvectors.T @ residual
+        weights = np.einsum("nk,nk->n", projected, projected)
+        assert path.solver is not None
+        rest = path.solver.hold(operator, floor, K.eigenvalues, weights, start, stopping)
+        left, targets = 1.0 - K.eigenvalues * rest.filters, projected * column_units(path.scale)
+        return _End(
+            int(np.searchsorted(path.starts, start)),
+            K.eigenvectors @ (rest.filters[:, None] * targets),
+            K.eigenvectors @ (left[:, None] * targets),
+            1.0 - float(weights @ left**2),
+            start + rest.duration,
+            rest.status,
+        )

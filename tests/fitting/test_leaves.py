@@ -14,6 +14,8 @@ from bandfall import (
     to_onnx,
 )
 from bandfall._files.parts import check_partition
+from bandfall._fitting import paths
+from bandfall._search.settings import Settings
 from bandfall.descent._partition import PartitionedSum
 from bandfall.theory import fine_log
 
@@ -107,6 +109,23 @@ def test_intervals_cover_what_they_promise_with_little_noise():
     model = BandfallRegressor(leaf_rows=1000, **settings).fit(X[:4000], y[:4000])
     low, high = model.predict_interval(X[4000:], 0.9).T
     assert 0.87 <= np.mean((low <= y[4000:]) & (y[4000:] <= high)) <= 0.93
+
+
+def test_leaves_that_need_float64_are_not_trained_in_float32_first(data, monkeypatch):
+    class Exact(BandfallRegressor):
+        _settings = Settings(rung_rows=(500,), max_rounds=1, n_members=1, rounded=1e-9)
+
+    dtypes, original = [], paths.fit_member_path
+
+    def noted(rows, train, X, *given):
+        dtypes.append(X.dtype)
+        return original(rows, train, X, *given)
+
+    monkeypatch.setattr(paths, "fit_member_path", noted)
+    X, y, *_ = data
+    leaves = Exact(kernels="gaussian", leaf_rows=1000).fit(X, y).path_.model.leaves
+    assert {leaf.model.X.dtype for leaf in leaves} == {np.dtype(np.float64)}
+    assert dtypes == [np.float64] * (2 * len(leaves))  # again with the evidence
 
 
 def test_every_region_has_held_out_rows_and_its_coverage(data, model):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bandfall._models import metric
 from bandfall._models.member import Candidate, MetricKey
 from bandfall._models.metric import learned_root, mean_root, metric_root, scaled
 from bandfall._products.base import group_rows
@@ -136,6 +137,18 @@ def test_parts_that_lack_a_metric_learn_it_alone(monkeypatch):
     for key, roots in every.items():
         assert len(roots) == 3
         assert all(a is b for a, b in zip(roots, few[key], strict=False))
+
+
+def test_roots_of_many_columns_are_those_of_few_up_to_rounding(monkeypatch):
+    slopes = np.random.default_rng(0).normal(size=(50, 320)) * np.geomspace(1, 1e-4, 320)
+    before = metric_root(np.eye(320), np.geomspace(1, 0.1, 320))
+    found = metric_root(slopes.T @ slopes, before)
+    monkeypatch.setattr(metric, "_COARSE", 320)
+    expected = metric_root(slopes.T @ slopes, before)
+    assert found.dtype == expected.dtype == np.float64
+    assert np.abs(found - expected).max() > 0.0
+    assert_allclose(found, expected, atol=2e-4)
+    assert np.linalg.eigvalsh(found)[0] > 0.99e-3  # the floor
 
 
 def test_norms_that_depend_on_the_axes_have_metrics_of_their_own():

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate
 from bandfall._products.base import group_rows
+from bandfall._search import metrics
 from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.rounds import Found
 from bandfall._search.search import shortlist, tune
@@ -205,6 +206,22 @@ def test_parts_that_teach_nothing_do_not_end_the_search(seed):
     tuned = tuned_on(rows, FEW, seed=seed)
     assert np.isfinite(tuned.predictions).all()
     assert_allclose(sum(weight for _, weight in tuned.members), 1.0)
+
+
+@pytest.mark.parametrize("leaf_rows", [30, 100])
+def test_the_largest_rung_learns_metrics_anew_unless_leaves_will(monkeypatch, leaf_rows):
+    learned, original = [], metrics.train_parts
+
+    def noted(parts, request, *given, **named):
+        learned.extend(len(part) for part in parts)
+        return original(parts, request, *given, **named)
+
+    monkeypatch.setattr(metrics, "train_parts", noted)
+    settings = replace(THREE_RUNGS, min_gain_rows=-100.0, growth=1.2, **SLOPES)
+    tuned = tuned_on(replace(rows_of(n=80, d=6), leaf_rows=leaf_rows), settings)
+    assert [rows for rows in learned if rows > 40] == ([] if leaf_rows == 30 else [60])
+    assert max(trial.n_rows for trial in tuned.trials) == 60
+    assert any(trial.candidate.n_rounds for trial, _ in tuned.members)
 
 
 def test_a_target_that_varies_in_held_out_rows_alone_does_not_end_the_search():

@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.paths import Fitted, as_codes, log_loss_target, train_path
+from bandfall._fitting.paths import (
+    Fitted,
+    as_codes,
+    log_loss_target,
+    rounding_shows,
+    train_path,
+)
 from bandfall._models.logistic import ClassTarget
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import scaled
@@ -180,19 +186,19 @@ def train_leaf(
 ) -> TrainedLeaf:
     """Choose stop and metric with some of the rows, train on all, and predict the evidence."""
 
-    def path_over(some: LeafRows) -> Path:
-        Z, ones = some.in_metric(root), np.ones(some.X.shape[1])
+    def path_over(some: LeafRows, dtype: np.dtype) -> Path:
+        Z, ones = some.in_metric(root).astype(dtype), np.ones(some.X.shape[1])
         rows, numbers = some.rows, np.arange(len(some))
         return train_path(rows, numbers, Z, ones, trial, some.classes, lambda _: interrupted())
 
     aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
     train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
-    trial, root = _chosen(train, _in_leaf(train, trial))
-    path = path_over(train)
+    trial, root, dtype = _chosen(train, _in_leaf(train, trial))
+    path = path_over(train, dtype)
     X_new = new.in_metric(root).astype(path.X.dtype)
     predictions = path.evaluate(X_new, backend=leaf.rows.backend)
     if leaf.again and len(new):
-        train, path = leaf, path_over(leaf)
+        train, path = leaf, path_over(leaf, path.X.dtype)
     return TrainedLeaf(train.numbers, root, path, new.numbers, predictions)
 
 
@@ -209,17 +215,18 @@ def _in_leaf(leaf: LeafRows, trial: Trial) -> Trial:
     return replace(trial, max_r2=stop, train_r2=stop, score=score)
 
 
-def _chosen(leaf: LeafRows, trial: Trial) -> tuple[Trial, np.ndarray | None]:
-    """The trial with the stop of the leaf, and the leaf's own metric if it lowers the loss.
+def _chosen(leaf: LeafRows, trial: Trial) -> tuple[Trial, np.ndarray | None, np.dtype]:
+    """The trial with the stop of the leaf, its own metric if that lowers the loss, and the dtype.
 
     One more round of slopes is tried, and then scales by likelihood along its directions.
     """
+    dtype = leaf.X.dtype
     if trial.candidate.width:  # one stage, whose metric comes from log-odds
-        return trial, None
+        return trial, None, dtype
     judging, y, settings = leaf.judging, leaf.rows.y, leaf.rows.settings
     n_fewer = min(np.count_nonzero(judging), np.count_nonzero(~judging))
     if n_fewer < settings.fewest_judging or not np.ptp(y, axis=0).any():
-        return trial, None
+        return trial, None, dtype
     part = Part(leaf.rows, np.flatnonzero(~judging), np.flatnonzero(judging))
     judge = PowerLoss() if leaf.classes is None else PowerLoss(2.0)  # proper for shares of classes
     scout = replace(trial, candidate=replace(trial.candidate, encoding="leaf"))
@@ -234,7 +241,9 @@ def _chosen(leaf: LeafRows, trial: Trial) -> tuple[Trial, np.ndarray | None]:
     errors, varies = best.predictions - part.y, part.y - part.y.mean(axis=0)
     score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
     trial = replace(trial, max_r2=best.stop, train_r2=best.stop, score=score)
-    return trial, None if best is plain else best.root
+    if rounding_shows(best.stages[1], trial, settings):
+        dtype = np.dtype(np.float64)
+    return trial, None if best is plain else best.root, dtype
 
 
 class _Judged(NamedTuple):

@@ -125,8 +125,13 @@ def needs_digits(path: Path, trial: Trial, settings: Settings) -> bool:
         return False
     if trial.candidate.width > 0.0 or path.status is Status.ROUNDING:
         return True
-    product_error = 1e-6  # relative, of float32 products on any device
-    rounding = product_error * float(np.linalg.norm(path.coefficients.astype(np.float64)))
+    return rounding_shows(path.coefficients, trial, settings)
+
+
+def rounding_shows(coefficients: np.ndarray, trial: Trial, settings: Settings) -> bool:
+    """Whether float32 products of these coefficients may add to the error of a trial."""
+    product_error = 1e-6  # relative, on any device
+    rounding = product_error * float(np.linalg.norm(coefficients.astype(np.float64)))
     return rounding > settings.rounded * _error(trial)
 
 

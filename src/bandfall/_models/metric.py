@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from scipy import linalg
 
 from bandfall._products import HOST, Backend
 from bandfall._threads import row_blocks, rows_within
@@ -29,6 +30,7 @@ _FLOOR = 1e-3  # no direction fades further, so that it can come back
 _ENTRIES = 2**22  # gradients at a time
 _TERMS = 2**29  # rows × centres × features at a time, about a second, after which a fit can end
 _COPIES = 3  # of them, 8 bytes each
+_COARSE = 300  # features: beyond, roots are computed in float32, in half of the time
 _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
 
@@ -127,6 +129,8 @@ def metric_root(
     falls below `floor`. The root is a vector for more than 1,000 features, or more than eight
     features per training row; `n_rows` is assumed to be large by default.
     """
+    if len(product) > _COARSE:
+        product, root = product.astype(np.float32), root.astype(np.float32)
     # With z = root x, ∇_x f = root ∇_z f.
     metric = product * np.outer(root, root) if root.ndim == 1 else root @ product @ root
     if _one_by_one(len(metric), n_rows):
@@ -152,9 +156,12 @@ def _root_of(metric: np.ndarray, floor: float) -> np.ndarray:
     """Normalised root of a metric (d, d), or of its diagonal (d,)."""
     if metric.ndim == 1:
         return normalised(np.sqrt(np.maximum(metric, 0.0)), floor)
-    eigenvalues, vectors = np.linalg.eigh(metric)
+    if metric.dtype == np.float32:
+        eigenvalues, vectors = linalg.eigh(metric, driver="evd")  # NumPy takes twice as long
+    else:
+        eigenvalues, vectors = np.linalg.eigh(metric)
     sizes = normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
-    return (vectors * sizes) @ vectors.T
+    return ((vectors * sizes) @ vectors.T).astype(np.float64)
 
 
 def normalised(sizes: np.ndarray, floor: float = _FLOOR) -> np.ndarray:

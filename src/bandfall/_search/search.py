@@ -122,8 +122,10 @@ def finals(
                 break
             grows = len(more[0]) > len(parts[0])
             finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
-            # More rows teach better metrics; of more folds, only the new ones learn theirs.
-            earlier = replace(found, metrics={}) if grows else found
+            # More rows teach better metrics, but leaves learn theirs anyway. Of more folds, only
+            # the new ones learn metrics.
+            anew = grows and (number == 1 or len(parts[0].rows) <= parts[0].rows.leaf_rows)
+            earlier = replace(found, metrics={}) if anew else found
             with closing(trainer_on(more, stage=FINALISTS)) as trainer:
                 decided = judge_again(finalists, earlier, trainer)
             n_left = len(finalists) - len(decided.finalists)

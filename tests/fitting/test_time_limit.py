@@ -1,7 +1,6 @@
 """Fits that must be done in time: the search, and the final fits after it."""
 
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -128,8 +127,8 @@ def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited):
 
 
 def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows):
-    slow = {"usual_path": (10**9, 10**9)}
-    model = timed(rows, partial(Clock, fewest_rows=50), slow, max_seconds=1e3)
+    slow = {"usual_path": (10**9, 10**9), "fewest_fitted": 50}
+    model = timed(rows, settings=slow, max_seconds=1e3)
     assert len(model.path_.X) == 50
     assert "trained on 50 of 120 rows" in model.skipped_
     assert np.all(np.isfinite(model.predict(rows[0])))
@@ -173,7 +172,7 @@ def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypat
     """Whether in the search or in the first of the final fits, which may take an hour."""
     press_ctrl_c(monkeypatch, *where)
     model = Timed(max_rounds=1, n_jobs=1)
-    model.settings, model.clock = {"hurried_rows": 100}, partial(Clock, fewest_rows=0)
+    model.settings = {"hurried_rows": 100, "fewest_fitted": 0}
     with pytest.raises(KeyboardInterrupt):
         model.fit(*rows)
     assert len(model.members_) == 1

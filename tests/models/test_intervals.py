@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bandfall import BandfallRegressor, load_model
 from bandfall._files import ModelFileError, dump_bytes, load_bytes
 from bandfall._search.clock import Clock
+from bandfall._search.settings import Settings
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -206,9 +207,8 @@ class ForFewRows(Clock):
 
 @pytest.mark.filterwarnings("ignore:max_seconds")
 def test_members_that_rest_on_fewer_rows_have_intervals_too(test_rows):
-    model = type("Model", (BandfallRegressor,), {"_clock": ForFewRows(1e6, fewest_rows=300)})(
-        **FAST
-    )
+    own = {"_clock": ForFewRows(1e6), "_settings": Settings(max_rounds=0, fewest_fitted=300)}
+    model = type("Model", (BandfallRegressor,), own)(**FAST)
     model.set_params(max_seconds=1e6).fit(*heteroscedastic(450))
     assert len(model.path_.X) == 300
     assert model.interval_["method"] in ("constant", "prediction")

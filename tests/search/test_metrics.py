@@ -9,7 +9,7 @@ from bandfall._models.member import Candidate, MetricKey
 from bandfall._models.metric import learned_root, mean_root, metric_root, scaled
 from bandfall._products.base import group_rows
 from bandfall._search import metrics
-from bandfall._search.metrics import completed, next_roots, roots_of
+from bandfall._search.metrics import completed, next_root, roots_of
 from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import folds
 from bandfall._search.trials import Request, Trial, train_parts
@@ -51,9 +51,9 @@ def train(parts, request, root=ONES):
     )
 
 
-def next_root(part, ladder, root, scout, speed):
+def root_after(part, ladder, root, scout, speed):
     path = ladder.until(speed, ladder.reached(speed, scout.max_r2))
-    return next_roots([part], (root,), scout, [path])[0]
+    return next_root(part, root, scout, path)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -67,7 +67,7 @@ def test_the_metric_comes_from_gradients_at_the_scouts_stop(weighted):
             [part], Request(Candidate("standard", n_rounds, "gaussian"), SPEEDS), before
         )
         scout = trial_of(n_rounds=n_rounds, max_r2=0.8)
-        root = next_root(part, ladder, before, scout, 1)
+        root = root_after(part, ladder, before, scout, 1)
         stops = ladder.reached(1, 0.8)
         assert ladder.r2[stops, 1] >= 0.8 - 1e-9
         Z = scaled(rows.views["standard"].Z[part.train], before)
@@ -105,7 +105,7 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
         one = scout.candidate
         request = Request(Candidate("standard", number, one.kernel), [one.min_speed], scout.max_r2)
         (ladder,) = train([part], request, root)
-        root = next_root(part, ladder, root, scout, 0)
+        root = root_after(part, ladder, root, scout, 0)
         slowly[STANDARD.after(number + 1)] = root
     at_once = completed([part], {}, [STANDARD.after(3)], scouts)
     assert at_once.keys() == slowly.keys()
@@ -156,7 +156,7 @@ def test_norms_that_depend_on_the_axes_have_metrics_of_their_own():
     part, roots = part_of(rows_of()), []
     for kernel in ("matern12", "laplace-1"):
         (ladder,) = train([part], Request(Candidate("standard", 0, kernel), [0.1]))
-        roots.append(next_root(part, ladder, ONES, trial_of(kernel=kernel, max_r2=0.8), 0))
+        roots.append(root_after(part, ladder, ONES, trial_of(kernel=kernel, max_r2=0.8), 0))
     mixing, scales = roots
     assert mixing.shape == (3, 3)
     assert scales.shape == (3,)

@@ -21,7 +21,7 @@ from bandfall._models.member import MetricKey
 from bandfall._models.metric import scaled
 from bandfall._products import HOST, resolve_backend
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
-from bandfall._search.metrics import likely_roots, next_roots
+from bandfall._search.metrics import likely_root, next_root
 from bandfall._search.parts import Encoded, Part, Rows
 from bandfall._search.splits import shuffled_groups
 from bandfall._search.trials import Request, Trial, beyond, run_parts
@@ -232,11 +232,11 @@ def _chosen(leaf: LeafRows, trial: Trial) -> tuple[Trial, np.ndarray | None, np.
     scout = replace(trial, candidate=replace(trial.candidate, encoding="leaf"))
     ones = np.ones(leaf.X.shape[1])
     plain = _judged(part, ones, scout, judge)
-    (root,) = next_roots([part], (ones,), scout, [plain.stages])
+    root = next_root(part, ones, scout, plain.stages)
     best = min(plain, _judged(part, root, scout, judge), key=lambda one: one.loss)
     if 1 < len(ones) <= settings.likelihood_columns:
         key = MetricKey("leaf", trial.candidate.kernel.geometry.rotates, 0)
-        (root,) = likely_roots([part], (best.root,), key)
+        root = likely_root(part, best.root, key)
         best = min(best, _judged(part, root, scout, judge), key=lambda one: one.loss)
     errors, varies = best.predictions - part.y, part.y - part.y.mean(axis=0)
     score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))

@@ -114,7 +114,7 @@ def _planned(rows: Rows, tuned: Tuned, clock: Clock) -> tuple[Part, int]:
     if clock.interrupted:  # fitting this many takes seconds
         return _some_rows(rows, min(n, settings.hurried_rows), 0.0, clock), 1
     seconds = member_seconds(rows, tuned.members[0][0].candidate, clock.stopwatch)
-    leaf_rows, fewest = rows.leaf_rows, clock.fewest_rows
+    leaf_rows, fewest = rows.leaf_rows, settings.fewest_fitted
     if n > leaf_rows:
         share = coarse(clock.spare / (n_members * seconds(n, leaf_rows)))
         leaf_rows = min(leaf_rows, max(int(leaf_rows * share), settings.smallest_leaf))

@@ -43,19 +43,12 @@ class Clock:
 
     A limited fit is planned once, at a pace in processor time, so that two runs mostly try the same
     on a busy machine too. The time that has passed ends a search only if the plan was wrong. While
-    other programs use the processor, two thirds of the time count at least. A final fit has
-    `fewest_rows` rows, if there are as many. Methods may be called from several threads.
+    other programs use the processor, two thirds of the time count at least. Methods may be called
+    from several threads.
     """
 
-    def __init__(
-        self,
-        seconds: float | None = None,
-        *,
-        now: Callable[[], float] = time.monotonic,
-        fewest_rows: int = 200,
-    ):
-        self.now, self.fewest_rows = now, fewest_rows
-        self.limit = math.inf if seconds is None else seconds
+    def __init__(self, seconds: float | None = None, *, now: Callable[[], float] = time.monotonic):
+        self.now, self.limit = now, math.inf if seconds is None else seconds
         # Everything that was left out to save time; for data, the seconds that they would take.
         self.skipped: dict[str, float] = {}
         self.interrupted = False  # `end` was called: training may stop where it is
@@ -66,8 +59,8 @@ class Clock:
         self._start, self._busy_start = now(), time.process_time()
         self._uncounted = 0.0  # seconds
         self._planned = self._room = self.limit  # seconds that the search may take, and begin
-        self._to_come: dict[str, float] = {}  # entries not begun, by stage
-        self._done = self._running = self._share = 0.0
+        self._to_do: dict[str, float] = {}  # entries, by stage
+        self._done = self._share = 0.0
         self._lock = threading.Lock()
         observer.get()(self)
 
@@ -160,29 +153,28 @@ class Clock:
     # The work that is done ----------------------------------------------------------------------
 
     def expect(self, stage: str, entries: float) -> None:
-        """Set or correct how much work of a stage has still to begin."""
+        """Set or correct how much work of a stage is still to do."""
         with self._lock:
-            self._to_come[stage] = entries
+            self._to_do[stage] = entries
 
     @contextmanager
     def task(self, stage: str, entries: float) -> Iterator[None]:
         """Context for work on a stage; the start of a stage ends all earlier ones."""
         with self._lock:
-            later = STAGES[STAGES.index(stage) :]
-            self._to_come = {one: n for one, n in self._to_come.items() if one in later}
-            self._to_come[stage] = max(0.0, self._to_come.get(stage, 0.0) - entries)
-            self._running += entries
+            for earlier in STAGES[: STAGES.index(stage)]:
+                self._to_do.pop(earlier, None)
+            self._to_do[stage] = max(entries, self._to_do.get(stage, 0.0))
         try:
             yield
         finally:
             with self._lock:
-                self._running -= entries
+                self._to_do[stage] = max(0.0, self._to_do.get(stage, 0.0) - entries)
                 self._done += entries
 
     def share(self) -> float:
         """Share of the work that is done, 0 to 1; never falls."""
         with self._lock:
-            left = self._running + sum(self._to_come.values())
             if self._done:
-                self._share = max(self._share, self._done / (self._done + left))
+                whole = self._done + sum(self._to_do.values())
+                self._share = max(self._share, self._done / whole)
             return self._share

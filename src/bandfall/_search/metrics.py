@@ -31,56 +31,46 @@ def roots_of(metrics: Metrics, key: MetricKey, parts: Sequence[Part]) -> Roots:
     return (np.ones(parts[0].rows.n_columns(key.encoding)),) * len(parts)
 
 
-def next_roots(
-    parts: Sequence[Part],
-    roots: Roots,
-    scout: Trial,
-    paths: Sequence[Stages],
-    ended: Callable[[], bool] = never,
-) -> Roots:
-    """The roots after one more round, from the slopes of the scout's path on every part."""
-    kernel, encoding, result = scout.candidate.kernel, scout.candidate.encoding, []
-    for part, root, (bandwidths, coefficients) in zip(parts, roots, paths, strict=True):
-        X, _ = part.scaled(encoding, root)
-        offset, backend = np.zeros(coefficients.shape[2]), part.rows.backend
-        model = KernelSum(X, kernel, bandwidths, coefficients, offset)
-        mixes, scale = kernel.geometry.rotates, part.scale
-        with backend.threads(len(X)):
-            result.append(
-                learned_root(model, scale, root, diagonal=not mixes, backend=backend, ended=ended)
-            )
-    return tuple(result)
+def next_root(
+    part: Part, root: np.ndarray, scout: Trial, path: Stages, ended: Callable[[], bool] = never
+) -> np.ndarray:
+    """The root after one more round, from the slopes of the scout's path on a part."""
+    kernel, (bandwidths, coefficients) = scout.candidate.kernel, path
+    X, _ = part.scaled(scout.candidate.encoding, root)
+    model = KernelSum(X, kernel, bandwidths, coefficients, np.zeros(coefficients.shape[2]))
+    backend, diagonal = part.rows.backend, not kernel.geometry.rotates
+    with backend.threads(len(X)):
+        return learned_root(
+            model, part.scale, root, diagonal=diagonal, backend=backend, ended=ended
+        )
 
 
-def likely_roots(
-    parts: Sequence[Part], roots: Roots, key: MetricKey, ended: Callable[[], bool] = never
-) -> Roots:
-    """The roots whose directions are those of `roots`, scaled by marginal likelihood.
+def likely_root(
+    part: Part, root: np.ndarray, key: MetricKey, ended: Callable[[], bool] = never
+) -> np.ndarray:
+    """The root whose directions are those of `root`, scaled by marginal likelihood.
 
     Slopes say which directions matter; likelihood says how far apart rows have to be along each.
-    The prior is around the scales of `roots`.
+    The prior is around the scales of `root`.
     """
-    settings, result = parts[0].rows.settings, []
-    for part, root in zip(parts, roots, strict=True):
-        X, _ = part.columns(key.encoding)
-        rows = np.sort(np.random.RandomState(0).permutation(len(X))[: settings.likelihood_rows])
-        weights = part.train_weights
-        sizes, directions = (root, root) if root.ndim == 1 else np.linalg.eigh(root)
-        Z = scaled(X[rows].astype(np.float64), root)
-        with part.rows.backend.threads(len(rows)):
-            scales = relevance(
-                Z if root.ndim == 1 else Z @ directions,
-                part.rows.y[part.train[rows]],
-                "gaussian" if key.mixes else "laplace-1",
-                prior=settings.likelihood_prior,
-                units=np.ones(len(sizes)),
-                weights=None if weights is None else evidence_weights(weights[rows]),
-                max_evaluations=settings.likelihood_steps,
-                ended=ended,
-            ).scales
-        sizes = normalised(scales * sizes)
-        result.append(sizes if root.ndim == 1 else (directions * sizes) @ directions.T)
-    return tuple(result)
+    settings, weights = part.rows.settings, part.train_weights
+    X, _ = part.columns(key.encoding)
+    rows = np.sort(np.random.RandomState(0).permutation(len(X))[: settings.likelihood_rows])
+    sizes, directions = (root, root) if root.ndim == 1 else np.linalg.eigh(root)
+    Z = scaled(X[rows].astype(np.float64), root)
+    with part.rows.backend.threads(len(rows)):
+        scales = relevance(
+            Z if root.ndim == 1 else Z @ directions,
+            part.rows.y[part.train[rows]],
+            "gaussian" if key.mixes else "laplace-1",
+            prior=settings.likelihood_prior,
+            units=np.ones(len(sizes)),
+            weights=None if weights is None else evidence_weights(weights[rows]),
+            max_evaluations=settings.likelihood_steps,
+            ended=ended,
+        ).scales
+    sizes = normalised(scales * sizes)
+    return sizes if root.ndim == 1 else (directions * sizes) @ directions.T
 
 
 def completed(
@@ -105,12 +95,15 @@ def completed(
                 continue
             before = step.after(step.n_rounds if step.likelihood else step.n_rounds - 1)
             roots = roots_of(result, before, parts)[len(known) :]
+            pairs = list(zip(lacking, roots, strict=True))
             if step.likelihood:
-                new = likely_roots(lacking, roots, step, ended)
+                new = [likely_root(*pair, step, ended) for pair in pairs]
             else:
-                taught = paths or trained_paths(lacking, roots, scouts[before], ended)
-                new = next_roots(lacking, roots, scouts[before], taught, ended)
-            result[step] = known + new
+                scout = scouts[before]
+                taught = paths or trained_paths(lacking, roots, scout, ended)
+                triples = zip(pairs, taught, strict=True)
+                new = [next_root(*pair, scout, path, ended) for pair, path in triples]
+            result[step] = known + tuple(new)
     return result
 
 

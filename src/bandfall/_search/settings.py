@@ -125,6 +125,7 @@ class Settings:
     # Of a time limit, for the first ladder of speeds. With a tenth, few candidates were tried.
     first_share: float = 0.025
     fewest_rows: int = 100  # for a search, however short the time
+    fewest_fitted: int = 200  # for a final fit
     grace: float = 0.5  # seconds by which a final fit may exceed the limit
 
     # Leaves -----------------------------------------------------------------------------------

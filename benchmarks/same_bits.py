@@ -189,6 +189,8 @@ def main():
         change = difference(new[name], old[name]) if {name} <= {*old.files} & {*new} else np.nan
         worst = max(worst, np.inf if np.isnan(change) else change)
         words = "same bits" if change == 0 else f"differs by {change:.1e} of the spread"
+        if np.isnan(change):
+            words = "is missing, or has another shape"
         print(f"{name:<44} {words}")
     return int(worst > ALLOWED)
 

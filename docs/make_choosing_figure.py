@@ -24,14 +24,16 @@ rows = paper_splits(X, y, size=1000, n_splits=1, n_train=800)[0]
 model = BandfallRegressor().fit(rows.X_train, rows.y_train)
 # The last trial of a candidate is the one on the most rows.
 trials = pd.DataFrame(model.selection_)
-candidate = ["encoding", "n_rounds", "kernel", "min_speed"]
+candidate = ["encoding", "n_rounds", "likelihood", "kernel", "min_speed"]
 trials = trials.drop_duplicates(candidate, keep="last")
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 3.4), sharey=True, layout="constrained")
 for colour, (encoding, some) in zip(COLOURS, trials.groupby("encoding"), strict=False):
-    best = some.groupby("n_rounds")["score"].max()
+    best = some[~some["likelihood"]].groupby("n_rounds")["score"].max()
     left.plot(best.index, best, "o-", markersize=4, color=colour, label=encoding)
+    left.plot(0, some.loc[some["likelihood"], "score"].max(), "*", markersize=11, color=colour)
     for style, (kernel, own) in zip(cycle(["-", "--", "-.", ":"]), some.groupby("kernel")):
-        at_best = own[own["n_rounds"] == own.loc[own["loss"].idxmin(), "n_rounds"]]
+        metric = own[["n_rounds", "likelihood"]]
+        at_best = own[(metric == metric.loc[own["loss"].idxmin()]).all(axis=1)]
         at_best = at_best.sort_values("min_speed")
         looks = {"marker": "o", "markersize": 4, "linestyle": style, "color": colour}
         right.plot(at_best["min_speed"], at_best["score"], **looks, label=f"{encoding}, {kernel}")

@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 
@@ -72,6 +74,8 @@ def test_run_and_report(command, tmp_path):
     done = command("paper", "report", "--out", tmp_path, "--markdown", text)
     assert done.exit_code == 0, done.output
     assert "figure5" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    machine = rf"with 1 parallel job on {re.escape(platform.platform())}, \d+ cores; Python \d"
+    assert re.search(machine, text.read_text(encoding="utf-8"))
     assert (text.parent / "reproduction/figure5.png").exists()
 
 

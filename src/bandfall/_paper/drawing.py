@@ -42,7 +42,8 @@ def shared_legend(figure: Figure, *axes: Axes) -> None:
         ncol=len(entries) if sum(map(len, entries)) < 100 else (len(entries) + 1) // 2,
         frameon=False,
         fontsize=7.5,
-        columnspacing=1.2,
+        columnspacing=0.8,
+        handlelength=1.6,
     )
 
 

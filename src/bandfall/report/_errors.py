@@ -136,6 +136,8 @@ def _worst_table(findings: Findings, target: str) -> str:
     heads = ["its probability", "predicted"] if names else ["prediction", "error"]
     heads = ["row", target, *heads, *(findings.features[j] for j in features)]
     title = f"The {len(rows)} largest errors on {findings.rows_name}"
+    if names:
+        title = f"The {len(rows)} {findings.rows_name} whose class was least likely"
     return f'<figure class="below"><h3>{title}</h3>{table(heads, rows)}</figure>'
 
 

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -62,8 +61,7 @@ def tune(
     rows = replace(rows, settings=affordable_settings(rows, families, judge, clock))
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
-    trainer_on = partial(Trainer, judge=judge, clock=clock, tried=tried, n_jobs=n_jobs)
-    with closing(trainer_on(rungs[0])) as trainer:
+    with closing(Trainer(rungs[0], judge, clock, tried=tried, n_jobs=n_jobs)) as trainer:
         found = race(families, trainer, exact)
     if not found.predictions:
         raise KeyboardInterrupt
@@ -71,7 +69,7 @@ def tune(
     if clock.search_over() or trainer.cut:
         clock.skip(f"the search ended early, after {len(found.trials)} trials")
     else:
-        parts, found = finals(rungs, found, judge, clock, trainer_on)
+        parts, found = finals(rungs, found, trainer)
     outputs = {trial: found.predictions[trial] for trial in found.best}
     return average_of(outputs, parts, judge, found.trials, found.metrics)
 
@@ -107,27 +105,21 @@ def families_among(rows: Rows, kernels: Mapping[str, Sequence[Kernel | str]]) ->
     ]
 
 
-def finals(
-    rungs: Sequence[list[Part]],
-    found: Found,
-    judge: Judge,
-    clock: Clock,
-    trainer_on: Callable[..., Trainer],
-) -> tuple[list[Part], Found]:
+def finals(rungs: Sequence[list[Part]], found: Found, trainer: Trainer) -> tuple[list[Part], Found]:
     """Judge the best of every family on more folds or rows; return the last rung and its trials."""
-    parts, settings = rungs[0], rungs[0][0].rows.settings
+    parts, clock = rungs[0], trainer.clock
     try:
         for number, more in enumerate(rungs[1:], start=1):
-            if number > 1 and not more_rows_help(found.trials, settings):
+            if number > 1 and not more_rows_help(found.trials, trainer.settings):
                 break
             grows = len(more[0]) > len(parts[0])
-            finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
+            finalists = shortlist(found, parts, trainer.judge, grows=grows, last=number > 1)
             # More rows teach better metrics, but leaves learn theirs anyway. Of more folds, only
             # the new ones learn metrics.
             anew = grows and (number == 1 or len(parts[0].rows) <= parts[0].rows.leaf_rows)
             earlier = replace(found, metrics={}) if anew else found
-            with closing(trainer_on(more, stage=FINALISTS)) as trainer:
-                decided = judge_again(finalists, earlier, trainer)
+            with closing(replace(trainer, parts=more, stage=FINALISTS)) as final:
+                decided = judge_again(finalists, earlier, final)
             n_left = len(finalists) - len(decided.finalists)
             if n_left > 0:
                 clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from bandfall._models.member import MetricKey
@@ -19,6 +19,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+@dataclass(eq=False)
 class Trainer:
     """Learns metrics and judges requests on the parts of one rung, until the search is over.
 
@@ -26,20 +27,17 @@ class Trainer:
     threads serve.
     """
 
-    def __init__(
-        self,
-        parts: Sequence[Part],
-        judge: Judge,
-        clock: Clock | None = None,
-        stage: str = SEARCH,
-        tried: Callable[[Trial], object] = lambda trial: None,
-        n_jobs: int | None = 1,
-    ):
-        self.parts, self.rows, self.settings = parts, parts[0].rows, parts[0].rows.settings
-        self.clock = clock or Clock()
-        self.cut = False  # the plan had no room for everything
-        self._judge, self._stage, self._tried, self._n_jobs = judge, stage, tried, n_jobs
-        self._helpers = parts[0].rows.backend.helpers(WorkerParts(parts))
+    parts: Sequence[Part]
+    judge: Judge
+    clock: Clock = field(default_factory=Clock)
+    stage: str = SEARCH
+    tried: Callable[[Trial], object] = lambda trial: None
+    n_jobs: int | None = 1
+    cut: bool = field(default=False, init=False)  # the plan had no room for everything
+
+    def __post_init__(self) -> None:
+        self.rows, self.settings = self.parts[0].rows, self.parts[0].rows.settings
+        self._helpers = self.rows.backend.helpers(WorkerParts(self.parts))
 
     def close(self) -> None:
         """Remove the parts from the workers."""
@@ -79,14 +77,14 @@ class Trainer:
         """Judge requests in their metrics, except those that begin or end too late."""
 
         def judge(one: Request) -> Judged | None:
-            with self.clock.task(self._stage, len(self.parts) * len(self.parts[0]) ** 2):
+            with self.clock.task(self.stage, len(self.parts) * len(self.parts[0]) ** 2):
                 roots = roots_of(metrics, one.candidate.metric, self.parts)
-                result: Judged = self._call(judge_parts, one, roots, self._judge)
+                result: Judged = self._call(judge_parts, one, roots, self.judge)
             if self.clock.search_over():
                 return None
             self.clock.begun = True
             try:
-                self._tried(result.best)
+                self.tried(result.best)
             except KeyboardInterrupt:  # the result counts
                 self.clock.press()
             return result
@@ -113,7 +111,7 @@ class Trainer:
                 clock.press()
                 return None
 
-        n_jobs = self._n_jobs if self._helpers is None else max(1, len(tasks))
+        n_jobs = self.n_jobs if self._helpers is None else max(1, len(tasks))
         return parallel_map(
             run, tasks, n_rows=n_rows, n_jobs=n_jobs, stop=clock.end, press=clock.press
         )

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_param_validation
 
 from bandfall import (
@@ -283,6 +284,15 @@ def test_matrices_over_the_budget_are_refused_before_allocation(estimator):
         clone(estimator).set_params(memory_budget=1000).fit(rows, rows[:, 0])
     with pytest.raises(MemoryError, match=r"100000 rows need 149.01 GiB.*memory_budget of 1.00"):
         check_dense_budget(100_000, np.dtype(np.float64), 2**30)
+
+
+@pytest.mark.parametrize("estimator", [RIDGE, FLOW, KernelRidgeMML(), KernelRidgeCV()])
+def test_a_fit_that_failed_leaves_no_fitted_model(estimator):
+    model = clone(estimator).set_params(memory_budget=1000)
+    with pytest.raises(MemoryError):
+        model.fit(np.random.default_rng(0).normal(size=(200, 1)), np.arange(200.0))
+    with pytest.raises(NotFittedError):
+        model.predict(np.zeros((2, 1)))
 
 
 def test_schedules():

@@ -251,8 +251,9 @@ def test_few_rows_try_one_wide_kernel(few, expected):
     assert len(set(tried["kernel"][tried["width"] > 0])) == expected
 
 
-def test_fewer_than_five_rows_per_class_try_one_gaussian():
-    X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 20
+@pytest.mark.parametrize(("n", "n_classes"), [(60, 20), (14, 3), (9, 2)])
+def test_fewer_than_five_rows_per_class_try_one_gaussian(n, n_classes):
+    X, y = np.random.default_rng(0).normal(size=(n, 2)), np.arange(n) % n_classes
     tried = BandfallClassifier().fit(X, y).selection_
     assert {*tried["encoding"]} == {"standard"}
     assert {*tried["kernel"]} == {"gaussian"}

@@ -210,6 +210,9 @@ class KernelRegressor(ValidatedRegressor, Storable):
         """See `story_of`."""
         return Story(kernel_sum=self.kernel_sum_, target=self._target, dtype=self._dtype)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "kernel_sum_")
+
     def _check_loaded(self) -> None:
         total: KernelSum = self.kernel_sum_
         self._check_sizes(total.X.shape[1], total.n_outputs)

@@ -269,9 +269,6 @@ class KernelDescentRegressor(KernelRegressor):
         """New rows in the coordinates of the path, for theory and displays."""
         return self._new_rows(X)
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "path_")
-
     def _validate_params(self) -> None:
         super()._validate_params()
         get_solver(self.solver)

@@ -48,7 +48,7 @@ def tune_classes(
         n_members = max(2, settings.member_columns // rows.y.shape[1])
         settings = replace(settings, n_members=min(settings.n_members, n_members))
     wide: Sequence[tuple[Kernel | str, float, float]] = settings.wide
-    if len(rows) < _FEW_PER_CLASS * rows.y.shape[1]:  # too few to choose by
+    if len(rows) < _FEW_PER_CLASS * max(2, rows.y.shape[1]):  # too few to choose by
         few, speeds = {"standard": ("gaussian",)}, settings.first_speeds[:2]
         settings = replace(settings, class_families=few, first_speeds=speeds, max_rounds=0)
         settings = replace(settings, log_loss_rows=0)

@@ -138,6 +138,13 @@ def test_tables_of_constants():
     assert_allclose(outputs["probability"], classifier.predict_proba(X[:5]))
 
 
+def test_rows_that_cannot_be_divided():
+    X = (np.arange(40) == 3)[:, None] * 1.0
+    model = BandfallRegressor(leaf_rows=10, search_rows=10, **FAST).fit(X, np.arange(40.0))
+    assert model.path_.n_leaves == 1
+    assert_allclose(run_onnx(to_onnx(model), X)["prediction"], model.predict(X))
+
+
 @pytest.mark.filterwarnings("ignore:y holds one class")
 def test_a_classifier_of_one_class_in_float32():
     X = np.arange(10.0)[:, None]

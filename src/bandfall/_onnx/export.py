@@ -140,8 +140,7 @@ def _add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.
     first = isinstance(transformer, StandardScaler) and version >= (1, 8)
     for operator, name, switch in _STEPS[type(transformer)]:
         if not switch or getattr(transformer, switch):
-            values = np.asarray(getattr(transformer, name))
-            values = values.astype(dtype if first else np.float64)
+            values = np.asarray(getattr(transformer, name), dtype if first else np.float64)
             rows = _elementwise(graph, rows, operator, values, dtype)
     if getattr(transformer, "clip", False):
         low, high = getattr(transformer, "feature_range", (-1.0, 1.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -71,10 +70,7 @@ def _block_body(
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by count as zero, which compares rows for equality.
     positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))
-    scales = [
-        0.0 if math.isinf(bandwidth) else float(bandwidth) ** -kernel.power
-        for bandwidth in model.bandwidths[positive]
-    ]
+    scales = [float(bandwidth) ** -kernel.power for bandwidth in model.bandwidths[positive]]
     stages: list[tuple[str, tuple]] = []
     if scales:
         coefficients = graph.cast(graph.constant(model.coefficients[positive]), np.float64)
@@ -167,6 +163,9 @@ def add_partitioned(
     graph: Graph, rows: str, d: int, model: PartitionedSum, prepare: Prepare, same: float
 ) -> str:
     """f at float64 rows (m, d), shape (m, k), from the leaves that have weight there."""
+    if len(model.leaves) == 1:  # rows that are all equal cannot be divided
+        (leaf,) = model.leaves
+        return add_sum(graph, rows, d, leaf.model, _in_leaf(prepare, leaf), same)
     n_rows = graph.op("Shape", rows, start=0, end=1)
     shape = graph.op("Concat", n_rows, [model.n_outputs], axis=0)
     nothing, parts = graph.op("Expand", [[0.0]], shape), []

@@ -76,7 +76,7 @@ BUDGET = {
     "_explore": 312,
     "_files": 850,
     "_fitting": 972,
-    "_models": 1210,
+    "_models": 1212,
     "_onnx": 635,
     "_paper": 1805,
     "_products": 3820,

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import pdist
 
 from bandfall._products import HOST, WeightedOperator, resolve_backend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._ladder import Climb, Ladder
-from bandfall.descent._schedules import MinimumSpeed
+from bandfall.descent._schedules import Constant, MinimumSpeed
 from bandfall.kernels import get_kernel
 from problems import problem, seeds
 from reference_ladder import staged_r2, staged_sums
@@ -88,6 +89,28 @@ def test_every_path_is_that_of_the_flow_along_minimum_speed(kernel, weighted):
         trained = ladder.bandwidths[np.any(ladder.coefficients[:, :, i] != 0, axis=(1, 2))]
         stages = np.array([s.bandwidth for s in path if np.abs(s.coefficients).max() > 1e-6])
         assert set(np.round(stages, 9)) <= set(np.round(trained, 9))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_path_of_one_bandwidth_is_the_flow_there(weighted):
+    X, y, X_new = two_targets()
+    weights = np.random.default_rng(1).uniform(0.3, 2.0, len(X)) if weighted else None
+    target = unit_target(y, weights)
+    ladder = one_ladder(X, target, (1e-7,), weights=weights, width=0.3, max_r2=0.9)
+    bandwidth = 0.3 * pdist(X).max()
+    assert_allclose(ladder.bandwidths, bandwidth)
+    path = fit_path(
+        X,
+        y,
+        get_kernel("gaussian"),
+        solver=Flow(TIGHT["tolerance"], TIGHT["max_dimension"]),
+        schedule=Constant(),
+        stopping=Stopping(max_r2=float(ladder.r2[-1, 0])),
+        bandwidth=bandwidth,
+        weights=weights,
+    )
+    predictions = ladder_predictions(ladder, "gaussian", X, X_new, weights)[:, 0]
+    assert_allclose(predictions, path_predictions(path, X_new, target), atol=1e-4)
 
 
 @settings(max_examples=12)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import pdist
 
 from bandfall import BandfallRegressor
 from bandfall._fitting import paths
@@ -36,6 +37,17 @@ def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9, score=1.0 - 1
 def choice(members, roots=None):
     nothing = np.zeros(0, dtype=int)
     return Tuned(members, nothing, np.zeros((0, 1)), [], roots or {})
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_member_of_one_bandwidth_has_one_stage_and_its_stop(weighted):
+    rows, trial = rows_of(weighted=weighted), trial_of(speed=1e-7, max_r2=0.8)
+    trial = replace(trial, candidate=replace(trial.candidate, width=0.25))
+    ((member,), _) = fit_members(rows, choice([(trial, 1.0)]))
+    (bandwidth,) = (stage.bandwidth for stage in member.path)
+    assert_allclose(bandwidth, 0.25 * pdist(rows.views["standard"].Z).max())
+    assert_allclose(member.path.r2, 0.8, atol=1e-3)
+    assert "bandwidth 0.25 of the largest distance" in repr(member)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -39,4 +39,16 @@ def test_classes_and_numbers_have_families_of_their_own(n_rows, width, classes, 
     views = dict.fromkeys(settings.class_families, Encoded(np.zeros((1, width))))
     rows = Rows(views, np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
     expected = {(encoding, kernel) for encoding in usual for kernel in usual[encoding]} | more
-    assert {(encoding, str(kernel)) for encoding, kernel in families_for(rows)} == expected
+    assert {(one.encoding, str(one.kernel)) for one in families_for(rows)} == expected
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "classes", "tried"), [(499, False, True), (500, False, False), (499, True, False)]
+)
+def test_few_rows_of_numbers_try_gaussians_of_one_bandwidth(n_rows, classes, tried):
+    strata = np.zeros(n_rows, dtype=int) if classes else None
+    views = {"standard": Encoded(np.zeros((n_rows, 2)))}
+    rows = Rows(views, np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
+    widths = tuple(one.width for one in families_for(rows) if one.width)
+    assert widths == (rows.settings.constant_widths if tried else ())
+    assert not any(one.width for one in families_for(rows, ["gaussian"]))

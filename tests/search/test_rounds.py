@@ -174,3 +174,17 @@ def test_what_a_race_finds_does_not_depend_on_threads():
     one, two = (tuned_on(rows, FOLDS, kernels=kernels, n_jobs=n) for n in (1, 3))
     assert one.trials == two.trials
     assert one.members == two.members
+
+
+def test_paths_of_one_bandwidth_teach_no_metric_and_compete_as_families_of_their_own():
+    rows = rows_of()
+    first, second = rungs_of(rows, FEW)
+    families = families_for(first[0].rows)
+    widths = {one.width for one in families if one.width}
+    found = race(families, trainer_of(first))
+    assert {trial.candidate.width for trial in found.trials} == {0.0, *widths}
+    assert not any(trial.candidate.width for trial in found.scouts.values())
+    finalists = {trial.candidate.family for trial in found.finalists}
+    assert len(finalists) == len(found.finalists) == len(families)
+    again = judge_again(found.finalists, found, trainer_of(second))
+    assert {trial.candidate.family for trial in again.finalists} == finalists

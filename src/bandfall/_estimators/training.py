@@ -327,7 +327,7 @@ class FitProgress:
 
     def _words(self, trial: Trial, better: bool) -> str:
         one = trial.candidate
-        how = f"{kernel_words(one.kernel)}, {one.encoding} columns, speed {one.min_speed:g}"
+        how = f"{kernel_words(one.kernel)}, {one.encoding} columns, {one.pace}"
         how += f", round {one.n_rounds} of the metric" * (one.n_rounds > 0)
         score = f"{self._target.measure} {getattr(trial, self._target.trial_column):.4f}"
         new = "new best; " if better else ""

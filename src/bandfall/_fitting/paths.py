@@ -60,15 +60,16 @@ def fit_member_path(
 ) -> Path:
     """Train the path of a trial on rows X up to its stop.
 
-    That of a wide kernel has one stage, as the start of kernel logistic regression.
+    With a width it has one stage; with the log-loss, that is the start of logistic regression.
     """
     settings, candidate, y = rows.settings, trial.candidate, rows.y[train].astype(X.dtype)
-    schedule: Schedule = Constant()
+    falling = MinimumSpeed(candidate.min_speed, settings.shrink)
+    schedule: Schedule = Constant() if candidate.width else falling
     tolerance, stopping = settings.tolerance, Stopping(max_r2=2.0, max_time=1.0)
-    if not candidate.width:
+    if not (candidate.width and trial.log_odds):
         max_r2, error = stop_of(trial, settings), settings.final_tolerance * _error(trial)
         tolerance = min(tolerance, float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), error)))
-        schedule, stopping = MinimumSpeed(candidate.min_speed, settings.shrink), Stopping(max_r2)
+        stopping = Stopping(max_r2)
     with operator_over(rows.backend, X, candidate.kernel, n_columns=y.shape[1]) as operator:
         return fit_path(
             X,

@@ -17,6 +17,7 @@ class Family(NamedTuple):
 
     encoding: str
     kernel: Kernel
+    width: float = 0.0
 
 
 @dataclass(frozen=True, order=True)
@@ -71,13 +72,19 @@ class Candidate:
     @property
     def family(self) -> Family:
         """Its encoding and kernel."""
-        return Family(self.encoding, self.kernel)
+        return Family(self.encoding, self.kernel, self.width)
 
     @property
     def metric(self) -> MetricKey:
         """The metric that distances are measured in."""
         mixes = self.kernel.geometry.rotates
         return MetricKey(self.encoding, mixes, self.n_rounds, self.likelihood, self.log_rounds)
+
+    @property
+    def pace(self) -> str:
+        """How its bandwidth falls, in words."""
+        kept = f"bandwidth {self.width:g} of the largest distance"
+        return kept if self.width else f"speed {self.min_speed:g}"
 
     def summary(self) -> dict[str, str | float]:
         """The fields as numbers and text."""
@@ -106,11 +113,9 @@ class Member:
         one = self.candidate
         loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
         likelihood = " and likelihood" if one.likelihood else ""
-        how = f"speed {one.min_speed:g}, training R² {self.max_r2:.4f}"
-        if one.width:
-            how = f"bandwidth {one.width:g} of the largest distance"
+        stop = "" if one.width and loss else f", training R² {self.max_r2:.4f}"
         return (
             f"<{self.weight:.2f} of {one.encoding} columns, "
             f"{one.n_rounds + one.log_rounds} rounds of the metric{likelihood}, {one.kernel}, "
-            f"{how}{loss}>"
+            f"{one.pace}{stop}{loss}>"
         )

@@ -43,7 +43,8 @@ class Found:
             key = one.best.candidate.metric
             trials += one.trials
             predictions[one.best] = one.predictions
-            if not key.likelihood and (key not in scouts or one.best.loss < scouts[key].loss):
+            teaches = not (key.likelihood or one.best.candidate.width)
+            if teaches and (key not in scouts or one.best.loss < scouts[key].loss):
                 scouts[key], latest[key.after(0)] = one.best, one
         return Found(tuple(trials), predictions, metrics, scouts, latest)
 
@@ -74,7 +75,8 @@ class Found:
 def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] = ()) -> Found:
     """Judge all families with columns as they are, and in the metrics that are worth learning.
 
-    Targets almost free of noise also try the `exact` families.
+    Targets almost free of noise also try the `exact` families. Those of one bandwidth come last,
+    with columns as they are.
     """
     settings, found = trainer.settings, Found()
     for some in (families, exact):
@@ -84,14 +86,21 @@ def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] =
             Request(
                 Candidate(encoding, kernel=kernel), settings.first_speeds, settings.first_max_r2
             )
-            for encoding, kernel in some
+            for encoding, kernel, width in some
+            if not width
         ]
         found = judged(found, starts, trainer)
         found = judged(found, by_likelihood(found, starts, trainer), trainer)
         for number in range(1, settings.max_rounds + 1):
             found = judged(found, by_slopes(found, starts, number, trainer), trainer)
         found = judged(found, by_likelihood(found, starts, trainer, best_round=True), trainer)
-    return found
+    speed = settings.least_speed
+    constant = [
+        Request(Candidate(encoding, 0, kernel, speed, width=width), [speed], settings.first_max_r2)
+        for encoding, kernel, width in families
+        if width
+    ]
+    return judged(found, constant, trainer)
 
 
 def judged(found: Found, requests: Sequence[Request], trainer: Trainer) -> Found:

@@ -87,6 +87,9 @@ def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> l
         others = families_among(rows, more)
         most_columns = settings.more_columns
         families += [one for one in others if rows.n_columns(one.encoding) <= most_columns]
+    if rows.strata is None and n < settings.constant_rows:
+        gaussian = get_kernel("gaussian")
+        families += [Family("standard", gaussian, width) for width in settings.constant_widths]
     return families
 
 

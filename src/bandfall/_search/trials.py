@@ -73,10 +73,13 @@ def beyond(trial: Trial, settings: Settings) -> float:
 
 
 def neighbouring(trial: Trial, settings: Settings) -> Request:
-    """A trial again, at its speed and the next faster and slower one."""
-    place = SPEEDS.index(trial.candidate.min_speed)
-    speeds = SPEEDS[max(0, place - 1) : place + 2]
-    return Request(trial.candidate, speeds, beyond(trial, settings))
+    """A trial again, at its speed and, if its bandwidth falls, the next faster and slower one."""
+    one = trial.candidate
+    speeds: Sequence[float] = [one.min_speed]
+    if not one.width:
+        place = SPEEDS.index(one.min_speed)
+        speeds = SPEEDS[max(0, place - 1) : place + 2]
+    return Request(one, speeds, beyond(trial, settings))
 
 
 def judge_parts(
@@ -173,7 +176,8 @@ def train_parts(
             operators.append(operator)
         targets = [part.target for part in parts]
         limits = request.max_r2, settings.shrink, settings.tolerance, settings.max_dimension
-        ladders = Climb(operators, targets, request.speeds, *limits, watch, ended).ladders()
+        ways = watch, ended, request.candidate.width
+        ladders = Climb(operators, targets, request.speeds, *limits, *ways).ladders()
     return [
         replace(one, coefficients=one.coefficients * part.to_units.astype(one.coefficients.dtype))
         for one, part in zip(ladders, parts, strict=True)

@@ -113,9 +113,10 @@ class Climb:
     """Trains a path for each speed on each of several sets of rows, at common bandwidths.
 
     Each path is that of `Flow` with this tolerance and dimension and of `MinimumSpeed`, from the
-    largest distance in any set; each bandwidth is the one before divided by 1 + shrink. The
-    operators have one kernel, dtype and device; each has its target (n, k), centred, of unit norm
-    in all. `watch` is called after every pass, `ended` every few products: True ends all paths.
+    largest distance in any set; each bandwidth is the one before divided by 1 + shrink. With a
+    `width` above 0, the bandwidth stays at this share of the largest distance. The operators have
+    one kernel, dtype and device; each has its target (n, k), centred, of unit norm in all. `watch`
+    is called after every pass, `ended` every few products: True ends all paths.
     """
 
     operators: Sequence[KernelOperator]
@@ -127,6 +128,7 @@ class Climb:
     max_dimension: int
     watch: Watch | None = None
     ended: Callable[[], bool] = never
+    width: float = 0.0
 
     def __post_init__(self) -> None:
         self._n_outputs = self.targets[0].shape[1]
@@ -147,10 +149,11 @@ class Climb:
 
     def ladders(self) -> list[Ladder]:
         """Train all paths, and return the ladder of each set of rows."""
-        bandwidth = start = max(operator.max_distance() for operator in self.operators)
+        start = max(operator.max_distance() for operator in self.operators)
+        bandwidth = start = start * (self.width or 1.0)
         while not self._finished.all():
             moved = self._train(bandwidth, centred=0.0 < bandwidth < start)
-            if bandwidth == 0.0 or self.ended():
+            if bandwidth == 0.0 or self.width or self.ended():
                 break
             bandwidth /= 1.0 + self.shrink
             if bandwidth < _NARROWEST * start or not (moved or self._can_learn(bandwidth)):

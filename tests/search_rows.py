@@ -67,5 +67,5 @@ def ended_after(n_ladders):
     return {"clock": clock, "tried": lambda trial: next(counter) >= n_ladders and clock.end()}
 
 
-def trainer_of(parts, judge=None, **options):
-    return Trainer(parts, judge or PowerLoss(), **options)
+def trainer_of(parts, judge=None, tried=lambda trial: None, **options):
+    return Trainer(parts, judge or PowerLoss(), tried, **options)

@@ -61,7 +61,7 @@ def tune(
     rows = replace(rows, settings=affordable_settings(rows, families, judge, clock))
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
-    with closing(Trainer(rungs[0], judge, clock, tried=tried, n_jobs=n_jobs)) as trainer:
+    with closing(Trainer(rungs[0], judge, tried, clock, n_jobs=n_jobs)) as trainer:
         found = race(families, trainer, exact)
     if not found.predictions:
         raise KeyboardInterrupt

@@ -29,9 +29,9 @@ class Trainer:
 
     parts: Sequence[Part]
     judge: Judge
+    tried: Callable[[Trial], object]
     clock: Clock = field(default_factory=Clock)
     stage: str = SEARCH
-    tried: Callable[[Trial], object] = lambda trial: None
     n_jobs: int | None = 1
     cut: bool = field(default=False, init=False)  # the plan had no room for everything
 

@@ -171,7 +171,7 @@ def compress(data, out):
     """Stages before and after, with the error at test rows."""
     for name in LOADERS:
         X, y, X_test, _ = load(name, data, 2000, np.float32)
-        path, _, _ = fit(X, y, Flow(), 0.1)
+        path, _ = fit(X, y, Flow(), 0.1)
         small = path.compress(1e-3)
         full, fewer = path.evaluate(X_test), small.evaluate(X_test)
         error = np.sqrt(np.mean((full - fewer) ** 2) / np.mean((full - path.offset) ** 2))

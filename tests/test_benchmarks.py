@@ -114,3 +114,20 @@ def test_tabarena_on_a_stand_in(benchmarks, tmp_path, monkeypatch, capsys):
     (tmp_path / "results.jsonl").unlink()
     tabarena.main([*arguments, "--max-rows", "100", "--tasks", "12"])
     assert "table 12: left out, more than 100 rows" in capsys.readouterr().out
+
+
+def test_every_part_of_the_flow_benchmark_runs(benchmarks, tmp_path, monkeypatch, capsys):
+    flow = importlib.import_module("flow")
+
+    def load(name, data, n_train=None, dtype=np.float64):
+        X = np.random.default_rng(0).normal(size=(90, 3)).astype(dtype)
+        y = np.sin(X[:, 0]) + X[:, 1]
+        return X[:60], y[:60], X[60:], y[60:]
+
+    monkeypatch.setattr(flow, "load", load)
+    for part in flow.PARTS.values():
+        part(None, tmp_path)
+    words = capsys.readouterr().out
+    assert "ratios: seconds" in words
+    assert "uk_temperature" in words
+    assert (tmp_path / "flow_scaling.png").exists()

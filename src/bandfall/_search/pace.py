@@ -15,7 +15,7 @@ from bandfall._search.clock import Clock, coarse, work
 from bandfall._search.metrics import roots_of
 from bandfall._search.parts import Part, Rows
 from bandfall._search.settings import Settings
-from bandfall._search.trials import Request, run_parts
+from bandfall._search.trials import first_request, run_parts
 from bandfall._targets.losses import Judge
 from bandfall.kernels._kernel import Kernel
 
@@ -86,17 +86,15 @@ def affordable_settings(
 
 def _ladder_pace(rows: Rows, kernel: Kernel, judge: Judge, n_rows: int, clock: Clock) -> float:
     """Seconds for each entry of a ladder over two thirds of `n_rows` rows."""
-    settings, now = rows.settings, clock.stopwatch
-    encoding = next(iter(rows.views))
-    candidate = Candidate(encoding, kernel=kernel)
-    request = Request(candidate, settings.first_speeds, settings.first_max_r2)
+    now = clock.stopwatch
+    request = first_request(Family(next(iter(rows.views)), kernel), rows.settings)
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
 
     def seconds(some: np.ndarray) -> float:
         held_out = np.arange(len(some)) % 3 == 0
         part = Part(rows, some[~held_out], some[held_out])
         start = now()
-        run_parts([part], request, roots_of({}, candidate.metric, [part]), judge)
+        run_parts([part], request, roots_of({}, request.candidate.metric, [part]), judge)
         return now() - start
 
     with clock.uncounted():

@@ -15,11 +15,11 @@ from itertools import count, takewhile
 
 import numpy as np
 
-from bandfall._models.member import Candidate, Family, MetricKey
+from bandfall._models.member import Family, MetricKey
 from bandfall._search.metrics import Metrics
 from bandfall._search.settings import Settings
 from bandfall._search.trainer import Trainer
-from bandfall._search.trials import Judged, Request, Trial, neighbouring
+from bandfall._search.trials import Judged, Request, Trial, first_request, neighbouring
 
 
 @dataclass(frozen=True)
@@ -82,24 +82,13 @@ def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] =
     for some in (families, exact):
         if some is exact and not (found.best and found.best[0].score > 1.0 - settings.exact):
             break
-        starts = [
-            Request(
-                Candidate(encoding, kernel=kernel), settings.first_speeds, settings.first_max_r2
-            )
-            for encoding, kernel, width in some
-            if not width
-        ]
+        starts = [first_request(one, settings) for one in some if not one.width]
         found = judged(found, starts, trainer)
         found = judged(found, by_likelihood(found, starts, trainer), trainer)
         for number in range(1, settings.max_rounds + 1):
             found = judged(found, by_slopes(found, starts, number, trainer), trainer)
         found = judged(found, by_likelihood(found, starts, trainer, best_round=True), trainer)
-    speed = settings.least_speed
-    constant = [
-        Request(Candidate(encoding, 0, kernel, speed, width=width), [speed], settings.first_max_r2)
-        for encoding, kernel, width in families
-        if width
-    ]
+    constant = [first_request(one, settings) for one in families if one.width]
     return judged(found, constant, trainer)
 
 

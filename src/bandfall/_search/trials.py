@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bandfall._models.member import Candidate
+from bandfall._models.member import Candidate, Family
 from bandfall._products import WeightedOperator, operator_over
 from bandfall._search.parts import Part, joined_targets, joined_weights
 from bandfall._search.settings import SPEEDS, Settings
@@ -70,6 +70,13 @@ class Judged:
 def beyond(trial: Trial, settings: Settings) -> float:
     """Training R² for the next paths: well beyond the stop of the best trial."""
     return min(settings.max_r2, 1.0 - settings.beyond * (1.0 - trial.max_r2))
+
+
+def first_request(family: Family, settings: Settings) -> Request:
+    """A family with columns as they are, at most speeds; at the least if its bandwidth stays."""
+    speeds = [settings.least_speed] if family.width else settings.first_speeds
+    one = Candidate(family.encoding, 0, family.kernel, speeds[0], width=family.width)
+    return Request(one, speeds, settings.first_max_r2)
 
 
 def neighbouring(trial: Trial, settings: Settings) -> Request:

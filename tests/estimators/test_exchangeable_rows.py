@@ -84,6 +84,7 @@ def test_copies_are_named_once_and_only_without_groups():
         BandfallRegressor(**FASTEST).fit(X, random.normal(size=120))  # other targets: no copies
 
 
+@pytest.mark.filterwarnings("ignore:columns are left out:UserWarning")
 def test_rows_that_are_all_equal_have_an_honest_interval():
     y = np.random.default_rng(0).normal(size=200)
     model = BandfallRegressor().fit(np.ones((200, 2)), y)

@@ -70,7 +70,7 @@ def test_modules_fit_in_one_head(path):
 
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
-    "_cli": 2212,
+    "_cli": 2214,
     "_drawing": 389,
     "_estimators": 2750,
     "_explore": 312,
@@ -85,7 +85,7 @@ BUDGET = {
     "datasets": 735,
     "demo": 570,
     "descent": 2630,
-    "kernels": 695,
+    "kernels": 693,
     "neural": 965,
     "plotting": 810,
     "report": 1508,

@@ -82,6 +82,17 @@ def test_dates_in_parquet(tmp_path):
     assert "column 'when'" in one_line(done)
 
 
+@pytest.mark.parametrize("value", [[1, 2], {"a": 1}])
+def test_lists_and_records_in_parquet(tmp_path, value):
+    table = frame()
+    table["odd"] = [value] * len(table)
+    table.to_parquet(tmp_path / "d.parquet")
+    arguments = (tmp_path / "d.parquet", "--target", "y", "--out", tmp_path / "m")
+    arguments += ("--max-seconds", "0.5")
+    assert "column 'odd' holds values of type" in one_line(call("fit", *arguments))
+    assert call("fit", *arguments, "--drop", "odd").exit_code == 0
+
+
 def test_infinite_value(fit):
     table = frame()
     table.loc[7, "width"] = np.inf

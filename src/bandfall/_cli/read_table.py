@@ -18,6 +18,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,9 @@ def read_file(
     for j, column in enumerate(table.columns):
         values = table[column]
         if kind_of(values) == "text" and not isinstance(values.dtype, pd.CategoricalDtype):
-            values = values.mask(values.isin(list(missing)))
-            table.isetitem(j, values if column in text else _typed(values, style))
+            with suppress(TypeError):  # lists and records cannot be hashed; they stay as they are
+                values = values.mask(values.isin(list(missing)))
+                table.isetitem(j, values if column in text else _typed(values, style))
     return table, style
 
 

@@ -166,6 +166,9 @@ def test_targets_almost_free_of_noise_try_more_families(share, tried):
     )
     found = race(families, trainer_of(first), exact)
     assert {trial.candidate.encoding for trial in found.trials} == tried
+    first, _ = rungs_of(rows, replace(FOLDS, exact=0.5, many_rows=30, exact_of_many=share))
+    found = race(families, trainer_of(first), exact)
+    assert {trial.candidate.encoding for trial in found.trials} == tried
 
 
 def test_what_a_race_finds_does_not_depend_on_threads():

@@ -79,8 +79,10 @@ def race(families: Sequence[Family], trainer: Trainer, exact: Sequence[Family] =
     with columns as they are.
     """
     settings, found = trainer.settings, Found()
+    many = len(trainer.rows) > settings.many_rows
+    noise = settings.exact_of_many if many else settings.exact
     for some in (families, exact):
-        if some is exact and not (found.best and found.best[0].score > 1.0 - settings.exact):
+        if some is exact and not (found.best and found.best[0].score > 1.0 - noise):
             break
         starts = [first_request(one, settings) for one in some if not one.width]
         found = judged(found, starts, trainer)

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
 from bandfall.datasets._files import read_array, values_checksum, weighted_means
-from bandfall.datasets._real import _load, load_table
+from bandfall.datasets._real import _load, load_table, whereabouts
 from bandfall.datasets._sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
 from shared_files import data_directory
 from toy_source import CONTENT, HEADER, TABLE, TOY, as_csv, encrypted, packed_as, zipped
@@ -279,3 +279,10 @@ def test_sources_are_consistent():
         assert len(set(source.columns)) == len(source.columns)
         assert source.fingerprint is None or len(source.fingerprint) == len(source.value_columns)
         assert (source.archive_url is None) == (source.archive_member is None)
+
+
+def test_where_a_set_is_or_how_to_get_it(tmp_path):
+    assert whereabouts(CPU, tmp_path).startswith("missing: put compactiv.csv.gz or compactiv.csv")
+    assert whereabouts(POWER, tmp_path) == f"downloaded when needed from {POWER.archive_url}"
+    (tmp_path / "power.csv").touch()
+    assert whereabouts(POWER, tmp_path) == str(tmp_path / "power.csv")

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from bandfall.tables._text import (
     is_ambiguous_date,
     is_number,
+    plain_numbers,
     read,
     slips,
     style_of,
@@ -165,3 +167,12 @@ def test_a_number_in_both_styles():
     with usual_style("comma"):
         assert style_of("number", ["41.435", "950"]) == "comma"
         assert style_of("number", ["1.5"]) == "point"
+
+
+def test_plain_numbers_need_no_interpretation():
+    assert_array_equal(
+        plain_numbers(["1.5", "007", "n/a", "inf"], "point"), [1.5, 7, np.nan, np.inf]
+    )
+    assert_array_equal(plain_numbers(["1,5", "-2"], "comma"), [1.5, -2])
+    for levels in (["1_000"], ["１"], ["3 kg"], ["1,5"], ["n/a", "NaN"]):
+        assert plain_numbers(levels, "point") is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -84,18 +84,18 @@ def _members_of(
     for trial, weight in tuned.members:
         one, stop = fitted[trial], stop_of(trial, part.rows.settings)
         members.append(Member(trial.candidate, stop, one.root, one.path, weight))
-    held_out = [fitted[trial].held_out for trial, _ in tuned.members]
-    return members, with_evidence(tuned, part, held_out)
+    return members, with_evidence(tuned, part, fitted)
 
 
-def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None]) -> Tuned:
+def with_evidence(tuned: Tuned, part: Part, fitted: Mapping[Trial, Fitted]) -> Tuned:
     """Replace the evidence by held-out rows of all leaves, if all members have leaves.
 
     The search trains paths on a sample of the rows; leaves are trained on all rows but the
-    evidence. `held_out` has the `Fitted.held_out` of each member.
+    evidence.
     """
     predictions = np.zeros((len(part), part.rows.y.shape[1]))
-    for (_, weight), own in zip(tuned.members, held_out, strict=True):
+    for trial, weight in tuned.members:
+        own = fitted[trial].held_out
         predictions += np.nan if own is None else weight * own
     known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
     if not len(known) or len(known) < min(len(tuned.held_out), part.rows.settings.fewest_judging):

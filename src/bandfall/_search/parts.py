@@ -50,20 +50,18 @@ class TargetEncoded(Encoded):
         """
         if not len(new):
             return super().columns(train, new)
-        if new.tobytes() not in self._known:
-            self._known[new.tobytes()] = self._learn(new)
-        others, Z, Z_new = self._known[new.tobytes()]
+        key = new.tobytes()
+        if key not in self._known:
+            others = np.setdiff1d(np.arange(len(self._y)), new)
+            Z, Z_new = super().columns(others, new)
+            weights = None if self._weights is None else self._weights[others]
+            for columns, encoded, encoded_new in self._encoder.relearned(
+                self._table.take(others), self._y[others], weights, self._table.take(new)
+            ):
+                Z[:, columns], Z_new[:, columns] = encoded, encoded_new
+            self._known[key] = others, Z, Z_new
+        others, Z, Z_new = self._known[key]
         return Z[np.searchsorted(others, train)], Z_new
-
-    def _learn(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        others = np.setdiff1d(np.arange(len(self._y)), new)
-        Z, Z_new = super().columns(others, new)
-        weights = None if self._weights is None else self._weights[others]
-        for columns, encoded, encoded_new in self._encoder.relearned(
-            self._table.take(others), self._y[others], weights, self._table.take(new)
-        ):
-            Z[:, columns], Z_new[:, columns] = encoded, encoded_new
-        return others, Z, Z_new
 
 
 @dataclass(frozen=True, eq=False)

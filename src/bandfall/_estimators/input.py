@@ -111,7 +111,8 @@ def _refuse_missing_targets(y: ArrayLike) -> None:
     if values.dtype.kind == "f":
         assert_all_finite(values, input_name="y")
     elif values.dtype.kind == "O" and values.ndim:
-        missing = np.argwhere(np.frompyfunc(is_missing, 1, 1)(values))
+        with np.errstate(invalid="ignore"):  # some machines report that NaN was compared
+            missing = np.argwhere(np.frompyfunc(is_missing, 1, 1)(values))
         if len(missing):
             raise ValueError(f"Input y contains NaN: row {missing[0, 0]} has no target; remove it")
 

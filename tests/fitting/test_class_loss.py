@@ -234,6 +234,21 @@ def test_many_rows_with_a_time_limit_keep_squared_error():
     assert model.best_params_["penalty"] == 0
 
 
+@pytest.mark.parametrize(("seconds", "tried"), [(20.0, False), (200.0, True)])
+def test_time_for_wide_kernels_counts(seconds, tried):
+    """One member takes 5.4 seconds here, and the wide kernels eleven times that."""
+
+    class Slow(Clock):
+        search_left = seconds
+
+        def estimate(self, n_rows, n_ladders=1.0):
+            return n_ladders
+
+    X, y = make_moons(100, noise=0.2, random_state=0)
+    estimator = type("Model", (BandfallClassifier,), {"_clock": Slow()})(**FAST, n_members=1)
+    assert estimator.fit(X, y).selection_["penalty"].any() == tried
+
+
 def test_few_rows_choose_among_few_kernels():
     X, y = make_moons(40, noise=0.2, random_state=0)
     few = {"gaussian", "matern12"}

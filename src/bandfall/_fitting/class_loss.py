@@ -333,7 +333,7 @@ def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, clock: Clock)
         return False
     if not exact and clock.bounded:  # nothing has shown how long the final fits would take
         return False
-    n_ladders = n_members * _n_ladders(len(parts[0]), len(parts))
+    n_ladders = (n_members + _N_WIDE) * _n_ladders(len(parts[0]), len(parts))
     return clock.estimate(max(map(len, parts)), n_ladders) < clock.search_left
 
 

@@ -281,6 +281,8 @@ def test_time_budget_returns_the_best_so_far(friedman, no_least_time):
     X, y, X_test, _ = friedman
     model = BandfallRegressor(max_seconds=1e-9).fit(X, y)
     assert any("the search ended early" in one for one in model.skipped_)
+    with pytest.warns(DeprecationWarning, match="given_up_ is now skipped_"):
+        assert model.given_up_ == model.skipped_
     assert np.all(np.isfinite(model.predict(X_test)))
 
 

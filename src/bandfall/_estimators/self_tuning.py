@@ -112,6 +112,13 @@ class SelfTuning(Storable):
         train(self, X, y, sample_weight, groups, time)
         return self
 
+    @property
+    def given_up_(self) -> list[str]:
+        """The old name of `skipped_`, for one version."""
+        skipped = self.skipped_
+        warn_caller("given_up_ is now skipped_", DeprecationWarning)
+        return skipped
+
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         """Keep predictions for the held-out rows by models that had not seen them."""
         raise NotImplementedError

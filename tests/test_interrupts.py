@@ -170,6 +170,7 @@ def test_a_program_that_handles_ctrl_c_itself_keeps_doing_so(monkeypatch):
     assert model.skipped_ == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["auto", "kgdd"])
 def test_the_command_writes_the_model_so_far(choice, tmp_path, monkeypatch):
     """Pressed in a process of its own, through the entry point."""

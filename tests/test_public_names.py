@@ -39,6 +39,7 @@ def test_type_checkers_see_the_same_names():
         assert getattr(importlib.import_module(module), name) is getattr(bandfall, name)
 
 
+@pytest.mark.slow
 def test_rooms_are_imported_when_used():
     run("import bandfall; bandfall.plotting.__all__; bandfall.tables.read_table")
 
@@ -50,6 +51,7 @@ def test_unknown_names():
         from bandfall import fit  # noqa: F401
 
 
+@pytest.mark.slow
 def test_a_model_file_can_be_loaded_first(tmp_path):
     """`load_model` alone registers the classes that a file may hold."""
     model = bandfall.KernelRidgeRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0])
@@ -76,6 +78,7 @@ sys.exit("torch" in sys.modules)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", [FEW_ROWS, NO_DRIVER], ids=["few rows", "no driver"])
 def test_what_is_not_needed_is_not_imported(statement):
     run(statement)

@@ -81,6 +81,7 @@ def curve(n=600):
     return X.astype(np.float32), y.astype(np.float32)
 
 
+@pytest.mark.slow
 def test_a_speed_that_float32_cannot_follow_ends_training_with_a_warning():
     X, y = curve()
     with pytest.warns(ConvergenceWarning, match="rounding errors .* float64 features"):

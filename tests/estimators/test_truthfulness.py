@@ -430,6 +430,7 @@ def test_the_papers_network(case, epochs):
         assert model.validation_errors_[-1] == pytest.approx(last, rel=1e-6)
 
 
+@pytest.mark.slow
 @FEWER
 @given(
     case=cases(weighted=False),

@@ -47,6 +47,7 @@ def test_new_rows_are_covered_as_promised(fitted, test_rows, coverage):
     assert covered(fitted, *test_rows, coverage) == pytest.approx(coverage, abs=slack)
 
 
+@pytest.mark.slow
 def test_coverage_over_many_trainings_is_the_one_promised():
     """Search, choice and final fit included: exchangeable rows with heavy-tailed, uneven noise."""
     n_trainings, n_rows, coverage = 40, 60, 0.9

@@ -133,6 +133,7 @@ def test_pipelines_see_transformed_points(pipeline):
     assert PathDisplay.from_estimator(pipeline).min_speed == 0.1
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_before_it_is_drawn():
     code = (
         "import sys, bandfall.plotting\n"

@@ -284,6 +284,7 @@ def test_strong_and_weak_features_are_both_found():
     assert score_of(tuned, rows) > 0.9
 
 
+@pytest.mark.slow
 def test_the_search_is_better_than_a_naive_loop_over_the_same_candidates():
     """The loop trains every encoding, kernel, speed and stop without a metric; the best counts."""
     rows = rows_of(n=100, d=5, encodings=("standard", "curved"))

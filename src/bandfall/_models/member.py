@@ -17,7 +17,7 @@ class Family(NamedTuple):
 
     encoding: str
     kernel: Kernel
-    width: float = 0.0
+    width: float = 0.0  # bandwidth relative to the largest distance, if it stays
 
 
 @dataclass(frozen=True, order=True)
@@ -71,7 +71,7 @@ class Candidate:
 
     @property
     def family(self) -> Family:
-        """Its encoding and kernel."""
+        """Its encoding and kernel, and its bandwidth if that stays."""
         return Family(self.encoding, self.kernel, self.width)
 
     @property
@@ -82,7 +82,7 @@ class Candidate:
 
     @property
     def pace(self) -> str:
-        """How its bandwidth falls, in words."""
+        """Its speed, or the bandwidth that it keeps, in words."""
         kept = f"bandwidth {self.width:g} of the largest distance"
         return kept if self.width else f"speed {self.min_speed:g}"
 
